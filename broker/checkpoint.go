@@ -113,7 +113,9 @@ func (j *scribe) appendSession(dst []byte, s *session, number func(*message)) []
 		}
 	}
 	for id := range s.inbound {
-		dst = appendID(dst, recInbound, serial, id)
+		if s.accepting[id] == nil {
+			dst = appendID(dst, recInbound, serial, id)
+		}
 	}
 	return dst
 }

@@ -180,23 +180,26 @@ func (t *turn) settleOwed(c *conn) {
 	}
 }
 
-// accepted notes that peers have answered for an inbound message of QoS 2. What
-// none of them took is not received: its identifier is free again. The session's
-// mu is held.
+// accepted notes that peers have answered for an inbound message of QoS 2. Not
+// before that is it recorded as received: if the bridge ends, what its client sends
+// again has to reach who does not have it. What none of them took is not received:
+// its identifier is free again. The session's mu is held.
 func (t *turn) accepted(s *session, a *pendingAck) {
 	if a.typ != packet.PUBREC || s.accepting[a.id] != a.receipt {
 		return
 	}
 	delete(s.accepting, a.id)
 	here, ok := s.inbound[a.id]
-	if !a.outcome().Failed() || !ok {
-		return
-	}
-	delete(s.inbound, a.id)
-	if here {
-		s.receiving--
-	}
-	if s.keeps() {
-		t.b.recordInbound(t, s, a.id, false)
+	switch {
+	case !ok:
+	case !a.outcome().Failed():
+		if s.keeps() {
+			t.b.recordInbound(t, s, a.id, true)
+		}
+	default:
+		delete(s.inbound, a.id)
+		if here {
+			s.receiving--
+		}
 	}
 }

@@ -241,7 +241,7 @@ func (t *turn) inbound(s *session, id uint16) {
 	}
 	s.inbound[id] = true
 	s.receiving++
-	if s.keeps() {
+	if s.keeps() && t.receipt == nil { // otherwise once peers have it, see accepted
 		t.b.recordInbound(t, s, id, true)
 	}
 }

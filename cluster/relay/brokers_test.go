@@ -26,12 +26,15 @@ type cluster struct {
 	nodes    map[string]*bridgeNode
 	retained *retainedLog
 	deaf     map[string]bool // what is sent to these is lost
+	runs     map[string]uint64
+	journal  broker.Journal // of the bridges that are added
 }
 
 type bridgeNode struct {
 	*broker.Broker
 	relay *Relay
 	id    string
+	epoch uint64
 	addr  string
 	stop  func()
 }
@@ -81,7 +84,7 @@ func (s *straight) close() {
 }
 
 func newCluster(t *testing.T, names ...string) *cluster {
-	c := &cluster{t: t, nodes: make(map[string]*bridgeNode), deaf: make(map[string]bool), retained: &retainedLog{grown: make(chan struct{})}}
+	c := &cluster{t: t, nodes: make(map[string]*bridgeNode), deaf: make(map[string]bool), runs: make(map[string]uint64), retained: &retainedLog{grown: make(chan struct{})}}
 	for _, name := range names {
 		c.add(name)
 	}
@@ -96,9 +99,10 @@ func newCluster(t *testing.T, names ...string) *cluster {
 
 func (c *cluster) add(name string) {
 	line := &straight{c: c, from: name, to: make(map[string]chan []byte)}
-	r := New(Options{Self: Node{name, 1}, Key: &testKey, Transport: line, Outbox: 256 << 10})
+	c.runs[name]++
+	r := New(Options{Self: Node{name, c.runs[name]}, Key: &testKey, Transport: line, Outbox: 256 << 10})
 	b, err := broker.New(broker.Options{
-		Peers: r, Retained: c.retained, SysInterval: -1,
+		Peers: r, Retained: c.retained, SysInterval: -1, Journal: c.journal,
 		Authenticate: func(_ context.Context, shown broker.Credentials) (*protocol.Principal, error) {
 			who := &protocol.Principal{ID: "someone", Space: protocol.DefaultSpace}
 			if shown.Username != "" {
@@ -116,7 +120,7 @@ func (c *cluster) add(name string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := &bridgeNode{Broker: b, relay: r, id: name, addr: l.Addr().String()}
+	n := &bridgeNode{Broker: b, relay: r, id: name, epoch: c.runs[name], addr: l.Addr().String()}
 	served := make(chan struct{})
 	go func() { defer close(served); _ = b.Serve(context.Background(), "mqtt", l) }()
 	n.stop = func() {
@@ -161,7 +165,7 @@ func (c *cluster) agree() {
 	c.t.Helper()
 	var members []Member
 	for _, n := range c.all() {
-		members = append(members, Member{Node: Node{n.id, 1}, Ready: true})
+		members = append(members, Member{Node: Node{n.id, n.epoch}, Ready: true})
 	}
 	for _, n := range c.all() {
 		n.relay.Reconcile(members)
