@@ -294,12 +294,26 @@ func (s *Store) publishClaims(ctx context.Context, g *group) error {
 	}
 	ack, err := s.store(ctx, s.flow, msg)
 	if errors.Is(err, errConflict) {
-		return s.fence(s.names.claims)
+		return s.claims.refused(ctx)
 	}
 	if err == nil {
 		s.claims.stored.Store(ack.Sequence)
 	}
 	return err
+}
+
+// refused says why NATS refused a record. While its servers choose another leader
+// they do so without anybody else having begun: only who has is reason to end.
+func (c *Claims) refused(ctx context.Context) error {
+	s := c.store
+	m, err := lastMessage(ctx, s.flow, s.names.claims, s.names.claimsEpoch)
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case m != nil && m.Sequence == c.epoch:
+		return protocol.Errorf(protocol.StoreUnavailable, "stream %s did not take a record; it may take it again", s.names.claims)
+	}
+	return s.fence(s.names.claims)
 }
 
 // begin has the claims of earlier processes that may still run refused from now

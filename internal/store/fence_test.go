@@ -114,3 +114,30 @@ func (n *natsServer) bridgeOf(t *testing.T, node string) (*Journal, func() count
 	}
 	return j, func() counts { return found }
 }
+
+// TestARefusalAloneEndsNoBridge has NATS refuse claims while nobody else has begun,
+// as it may while its servers choose a leader.
+func TestARefusalAloneEndsNoBridge(t *testing.T) {
+	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
+	old, _ := n.bridge(t)
+	claims := old.store.Claims()
+	if err := claims.Claim(t.Context(), claim(1, 10*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := claims.refused(t.Context()); protocol.CodeOf(err) != protocol.StoreUnavailable {
+		t.Errorf("a refused record: %v", err)
+	}
+	select {
+	case err := <-old.store.Fenced():
+		t.Fatalf("the bridge ends: %v", err)
+	default:
+	}
+	if err := claims.Claim(t.Context(), claim(2, 10*time.Minute)); err != nil {
+		t.Errorf("the next claim: %v", err)
+	}
+	n.bridge(t)
+	if err := claims.refused(t.Context()); protocol.CodeOf(err) != protocol.StoreUnavailable {
+		t.Errorf("a record refused after another bridge began: %v", err)
+	}
+	get(t, old.store.Fenced(), "word that the old one is fenced")
+}
