@@ -5,6 +5,7 @@ package cluster
 var Preview = []string{
 	"A publication of QoS 2 that a client repeats because its bridge died before acknowledging it can reach subscribers on other bridges twice.",
 	"A message for a shared subscription whose only members are just moving to other bridges can be lost, although it was acknowledged; so can what such a member leaves if the bridge that it leaves is killed at that moment.",
+	"A message that is published while a killed bridge takes its sessions back can be lost for some of them, although it was acknowledged; the drill has seen that once.",
 	"While a bridge comes or goes, two connections with one client id and without a kept session can stand at two bridges until one of them ends.",
 	"A request of a command that writes, and does not act, is carried out again when it is repeated on another bridge.",
 	"llm.run.continue, and what else acts on a workflow, must go to the bridge that runs it.",
