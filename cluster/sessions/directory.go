@@ -352,8 +352,15 @@ func (d *Directory) Restored(ctx context.Context, held []broker.Held) ([]uint32,
 
 var errClosed = errors.New("sessions: the directory is closed")
 
-// Joined has a process of another bridge take part.
-func (d *Directory) Joined(n Node) { d.post(func() { d.join(n) }) }
+// Joined has processes of other bridges take part, all at once: a session is given
+// to one of them when all have said what they published before.
+func (d *Directory) Joined(nodes ...Node) {
+	d.post(func() {
+		for _, n := range nodes {
+			d.join(n)
+		}
+	})
+}
 
 func (d *Directory) join(n Node) {
 	if !d.machine.alive(n) {

@@ -79,12 +79,8 @@ func (r *relaying) inherit(ctx context.Context) error {
 
 // Reconcile implements [estate.Server].
 func (a *adopted) Reconcile(members []relay.Member) {
+	join(a.directory, members) // whose parts tell one that is dead nothing
 	connect(a.line, a.relay, members, a.r.log)
-	for _, m := range members { // whose parts tell one that is dead nothing
-		if m.Ready && !m.Adopted && !m.Waits {
-			a.directory.Joined(sessions.Node(m.Node))
-		}
-	}
 }
 
 // Vacant implements [estate.Server].

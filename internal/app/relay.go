@@ -116,7 +116,21 @@ func (r *relaying) follow(ctx context.Context) {
 func (r *relaying) reconcile() {
 	r.reconciling.Lock()
 	defer r.reconciling.Unlock()
-	connect(r.line, r.Relay, r.estates.Peers(), r.log)
+	peers := r.estates.Peers()
+	join(r.directory, peers)
+	connect(r.line, r.Relay, peers, r.log)
+}
+
+// join has a directory know all bridges that may publish before it hears of any:
+// a session that moves waits for what each of them has on its way.
+func join(d *sessions.Directory, members []relay.Member) {
+	var nodes []sessions.Node
+	for _, m := range members {
+		if m.Ready && !m.Adopted && !m.Waits {
+			nodes = append(nodes, sessions.Node(m.Node))
+		}
+	}
+	d.Joined(nodes...)
 }
 
 // connect has a relay work with the bridges that there are.
