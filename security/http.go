@@ -1,6 +1,7 @@
 package security
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"net/http"
@@ -19,6 +20,21 @@ func (a *Authenticator) Request(r *http.Request) (*protocol.Principal, error) {
 		s.Kind = NoSecret
 	}
 	return a.Authenticate(r.Context(), s)
+}
+
+// Header authenticates who shows an API key or a token in headers as HTTP has
+// them, by another door. Who shows none counts as the one whose API key is given
+// otherwise, "" for nobody.
+func (a *Authenticator) Header(ctx context.Context, door string, h http.Header, otherwise string) (*protocol.Principal, error) {
+	s := Shown{Door: door}
+	secret, err := secretOf(h)
+	switch s.Secret = secret; {
+	case err != nil:
+		s.Kind = NoSecret
+	case secret == "" && otherwise != "":
+		s.Secret, s.Kind = otherwise, KeySecret
+	}
+	return a.Authenticate(ctx, s)
 }
 
 // peer is the certificate that the client showed and the handshake verified.

@@ -62,6 +62,9 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	if err := startConnect(s, d, o.broker, o.router); err != nil {
 		return err
 	}
+	if err := startNATS(s, d, o.broker, o.router); err != nil {
+		return err
+	}
 	s.life.Run("scenes", d.scenes.Run)
 	d.runs.Recover(ctx)
 	s.life.Add("workflows", d.runs.Close)

@@ -59,6 +59,7 @@ var rooms = map[string][]string{
 	"doors/mcp":                {"protocol", "commands", "internal/fair", "internal/httpbody", "llm/tools", "llm/chat", "llm/wire", "doors/mcp"},
 	"doors/mcp/offer":          {"protocol", "commands", "vfs", "llm/tools", "llm/chat", "doors/mcp"},
 	"doors/mcp/topic":          {"protocol", "broker", "doors/mcp"},
+	"doors/nats":               {"protocol", "commands", "internal/fair", "internal/natsd"},
 	"doors/southbound":         {"protocol", "commands"},
 	"doors/console":            {"protocol", "console", "internal/webfile"},
 	"console":                  {},
@@ -91,7 +92,7 @@ var rooms = map[string][]string{
 	"internal/eventually":      {},
 	"internal/lifecycle":       {"protocol"},
 	"internal/authz":           {"protocol", "commands", "registry", "cap", "scene", "llm/approval", "llm/run", "llm/tools", "security"},
-	"internal/config":          {"protocol", "cluster", "commands", "connect", "doors/mcp", "doors/mqtt", "llm", "security", "vfs", "internal/backup", "internal/diskspace", "internal/gate", "internal/listen", "internal/natsd", "internal/settings", "internal/telemetry"},
+	"internal/config":          {"protocol", "cluster", "commands", "connect", "doors/mcp", "doors/mqtt", "doors/nats", "llm", "security", "vfs", "internal/backup", "internal/diskspace", "internal/gate", "internal/listen", "internal/natsd", "internal/settings", "internal/telemetry"},
 	"internal/listen":          {"commands"},
 	"internal/migrate":         {"protocol", "llm", "internal/migrate"},
 	"internal/telemetry":       {},
@@ -113,7 +114,7 @@ var common = []string{"internal/clock", "internal/cleartext", "internal/records"
 
 // only says which packages may import a library that is kept in one place.
 var only = map[string][]string{
-	"github.com/nats-io/": {"internal/natsd", "internal/store", "internal/bench"},
+	"github.com/nats-io/": {"internal/natsd", "internal/store", "internal/bench", "doors/nats"},
 	"github.com/evanw/":   {"console/build"},
 	"github.com/yuin/":    {"docs/site"},
 }

@@ -29,6 +29,7 @@ var callScoped = map[string]string{
 	"llm/loop.Resumption.Principal":              "that of a job",
 	"doors/mcp.Message.Principal":                "one message on its way in",
 	"doors/files/transfer.Publication.Principal": "one message on its way in",
+	"doors/nats.request.who":                     "one request on its way in",
 	"security.Attempt.Who":                       "one attempt to log in, told at once",
 	"security.latest.who":                        "the newest credential of a connection, kept by the authority that judges it",
 	"security.decision.who":                      "compared by pointer with the connection's own, never asked",

@@ -87,6 +87,7 @@ type Config struct {
 	Quotas    quota.Settings        `yaml:"quotas"`
 	Backup    backup.Settings       `yaml:"backup"`
 	Connect   connect.Settings      `yaml:"connect"`
+	Doors     Doors                 `yaml:"doors"`
 }
 
 // Log says what is logged and how.
@@ -178,6 +179,7 @@ func (c *Config) Check(known *commands.Set) error {
 	c.Audit.Check(fail)
 	c.MCP.Check(fail)
 	c.Connect.HomeAssistant.Check(c.Root, fail)
+	c.Doors.NATS.Check(c.Root, fail)
 	c.Approvals.Check(fail)
 	c.Telemetry.Check(fail)
 	c.Chat.Check(fail)

@@ -24,7 +24,7 @@ func (c *Config) Show() []status.Setting {
 	var shown []status.Setting
 	for _, s := range settings.Show(c, &defaults) {
 		value := s.Value
-		if text, ok := value.(string); ok && s.Key == "nats.url" {
+		if text, ok := value.(string); ok && (s.Key == "nats.url" || s.Key == "doors.nats.url") {
 			value = strings.Join(natsServers(text), ",")
 		} else if ok {
 			value = withoutPassword(text)
@@ -51,6 +51,9 @@ func (c *Config) Show() []status.Setting {
 func (c *Config) withoutSecrets() Config {
 	shown := *c
 	shown.NATS.URL = strings.Join(natsServers(c.NATS.URL), ",")
+	if c.Doors.NATS.On() {
+		shown.Doors.NATS.URL = strings.Join(natsServers(c.Doors.NATS.URL), ",")
+	}
 	shown.MCP.Servers = each(c.MCP.Servers, func(s servers.Config) servers.Config {
 		s.Env, s.Headers = references(s.Env), references(s.Headers)
 		if len(s.Command) > 1 {

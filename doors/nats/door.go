@@ -1,0 +1,274 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/natsd"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Name marks calls by this door.
+const Name = "nats"
+
+// A Router runs commands. *commands.Router is one.
+type Router interface {
+	Handle(ctx context.Context, in commands.Inbound) *protocol.Response
+}
+
+// A Capability is what a skill can do, for those who look what there is.
+type Capability struct {
+	Skill       protocol.SkillID
+	ID          protocol.CapabilityID
+	Description string
+	Params      json.RawMessage // JSON Schema, empty for any
+}
+
+// Options configure a [Door].
+type Options struct {
+	Settings Settings
+	Router   Router
+	// Authenticate yields who shows a credential in headers, or who the API key
+	// is of that counts for those who show none.
+	Authenticate func(ctx context.Context, h http.Header, otherwise string) (*protocol.Principal, error)
+	// Dev says that those come in who show nothing.
+	Dev bool
+	// Offered are capabilities that somebody may invoke, at most so many.
+	Offered    func(ctx context.Context, who *protocol.Principal, most int) []Capability
+	Root       string // of the bridge's topics
+	BridgeID   string
+	Version    string // of the program
+	Limits     protocol.Limits
+	Registerer prometheus.Registerer
+	Log        *slog.Logger
+}
+
+// Bounds on what waits here. What comes while there is no room is refused (4008),
+// or, if nobody waits for an answer, lost.
+const (
+	maxStrangers = 256      // requests whose sender is not known yet
+	maxRequests  = 4096     // requests under way, of which everybody has a share
+	maxPending   = 8192     // messages that a subscription has not looked at
+	maxPendingB  = 32 << 20 // their bytes
+)
+
+// queue is the group of which one bridge gets a request.
+const queue = "aibridge"
+
+// A Door takes requests of NATS clients.
+type Door struct {
+	Options
+	key       string // of those who show none
+	conn      *nats.Conn
+	service   *service
+	strangers chan struct{}
+	places    *fair.Semaphore
+	metrics   metrics
+
+	ctx     context.Context // of what is under way
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// Open serves the NATS of the settings, as soon as it can be reached.
+func Open(o Options) (*Door, error) {
+	key, err := o.Settings.principal()
+	if err != nil {
+		return nil, err
+	}
+	d := &Door{
+		Options: o, key: key, strangers: make(chan struct{}, maxStrangers), metrics: newMetrics(o.Registerer),
+		places: fair.New(fair.Options{What: "NATS requests under way", Capacity: maxRequests}),
+	}
+	d.ctx, d.end = context.WithCancel(context.Background())
+	if d.conn, err = nats.Connect(o.Settings.URL, append(o.Settings.options(), d.connection()...)...); err != nil {
+		d.end()
+		return nil, fmt.Errorf("doors.nats: connect to %s: %w", natsd.Redact(o.Settings.URL), err)
+	}
+	d.service = newService(d)
+	if err := d.serve(); err != nil {
+		d.end()
+		d.conn.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// connection is how the connection behaves: it is made whenever NATS can be
+// reached, keeps nothing for later, and does not hear what it says.
+func (d *Door) connection() []nats.Option {
+	return []nats.Option{
+		nats.Name("aibridge " + d.BridgeID),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(time.Second),
+		nats.ReconnectBufSize(-1),
+		nats.NoEcho(),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				d.Log.Warn("lost the connection to NATS clients", "error", err)
+			}
+		}),
+		nats.ConnectHandler(func(*nats.Conn) { d.Log.Info("NATS clients are served") }),
+		nats.ReconnectHandler(func(*nats.Conn) { d.Log.Info("NATS clients are served again") }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			d.Log.Warn("NATS", "subject", subject, "error", err)
+		}),
+	}
+}
+
+// serve subscribes to requests, and to what is asked of the service.
+func (d *Door) serve() error {
+	work := map[string]nats.MsgHandler{
+		d.Root + ".bridge.request":              d.handler(d.envelope),
+		d.Root + "." + skillLevel + "." + "*.*": d.handler(d.skill),
+	}
+	for subject, handle := range work {
+		if err := bounded(d.conn.QueueSubscribe(subject, queue, handle)); err != nil {
+			return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
+		}
+	}
+	for subject, handle := range d.service.subjects() {
+		if err := bounded(d.conn.Subscribe(subject, handle)); err != nil {
+			return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
+		}
+	}
+	return nil
+}
+
+// bounded bounds what waits for a subscription.
+func bounded(s *nats.Subscription, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.SetPendingLimits(maxPending, maxPendingB)
+}
+
+// Close takes no more requests, and lets those that are under way be answered
+// while ctx lasts.
+func (d *Door) Close(ctx context.Context) error {
+	_ = d.conn.Drain() // ends the subscriptions; the connection is closed below in any case
+	answered := make(chan struct{})
+	go func() { d.running.Wait(); close(answered) }()
+	select {
+	case <-answered:
+	case <-ctx.Done():
+	}
+	d.end()
+	<-answered
+	d.conn.Close()
+	return nil
+}
+
+// handler runs requests by a function, each on a goroutine of its own.
+func (d *Door) handler(run func(r *request) *protocol.Response) nats.MsgHandler {
+	return func(m *nats.Msg) {
+		r := &request{Msg: m, began: time.Now()}
+		if d.foreign(m.Reply) {
+			d.Log.Warn("a NATS request names a subject of the bridge's own for its answer", "subject", m.Subject, "reply", m.Reply)
+			return
+		}
+		select {
+		case d.strangers <- struct{}{}:
+		default:
+			d.answer(r, d.failure(protocol.BusyFor(time.Second, "too many NATS requests begin at once")))
+			return
+		}
+		d.running.Go(func() { d.admit(r, run) })
+	}
+}
+
+// foreign reports whether answers must not go to a subject: the bridge would take
+// them for requests, or carry them to MQTT, and it is nobody's deputy.
+func (d *Door) foreign(reply string) bool {
+	first, _, _ := strings.Cut(reply, ".")
+	if first == d.Root || strings.HasPrefix(first, "$") {
+		return reply != ""
+	}
+	for _, filter := range d.Settings.Subscribe {
+		if level, _, _ := strings.Cut(filter, "/"); mustSubject(level) == first {
+			return true
+		}
+	}
+	return false
+}
+
+// admit finds out who sends a request, and has it run.
+func (d *Door) admit(r *request, run func(r *request) *protocol.Response) {
+	who, err := d.Authenticate(d.ctx, headers(r.Header), d.key)
+	<-d.strangers
+	if err != nil {
+		d.answer(r, d.failure(protocol.AsError(err)))
+		return
+	}
+	r.who = who
+	party := fair.Of(who)
+	if err := d.places.TryAcquire(party, 1); err != nil {
+		d.answer(r, d.failure(err))
+		return
+	}
+	defer d.places.Release(party, 1)
+	d.answer(r, run(r))
+}
+
+// headers are those of a message as HTTP has them: names whatever their case.
+func headers(of nats.Header) http.Header {
+	h := make(http.Header, len(of))
+	for name, values := range of {
+		for _, v := range values {
+			h.Add(name, v)
+		}
+	}
+	return h
+}
+
+// failure is the answer to a request that was not run.
+func (d *Door) failure(err *protocol.Error) *protocol.Response {
+	return &protocol.Response{
+		Version: protocol.Version, Timestamp: time.Now().UnixMilli(), Err: err, Metadata: protocol.Metadata{SenderID: d.BridgeID},
+	}
+}
+
+// answer sends what came of a request to who waits for it, with the headers that
+// NATS micro has for errors.
+func (d *Door) answer(r *request, response *protocol.Response) {
+	d.service.count(r, response.Err)
+	if r.Reply == "" {
+		return
+	}
+	m := nats.NewMsg(r.Reply)
+	m.Data = r.body(response)
+	if response.Err != nil {
+		m.Header.Set(micro.ErrorHeader, headerText(response.Err.Message))
+		m.Header.Set(micro.ErrorCodeHeader, string(response.Err.Code))
+	}
+	if err := d.conn.PublishMsg(m); err != nil {
+		d.Log.Warn("answer to a NATS request not sent", "subject", r.Subject, "error", err)
+	}
+}
+
+// headerText is text as the value of a header.
+func headerText(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, text)
+}

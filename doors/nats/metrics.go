@@ -1,0 +1,32 @@
+package nats
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// What becomes of a message that is carried.
+const (
+	carried   = "carried"
+	refused   = "refused"   // by policy or by a limit
+	nowhere   = "nowhere"   // NATS is away, or the broker
+	unnamable = "unnamable" // its subject stands for no topic, or the other way round
+	looped    = "looped"    // it has been here before
+)
+
+// Ways of messages.
+const (
+	toNATS   = "to_nats"
+	fromNATS = "from_nats"
+)
+
+type metrics struct{ messages *prometheus.CounterVec }
+
+func newMetrics(r prometheus.Registerer) metrics {
+	m := metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "aibridge_nats_messages_total", Help: "Messages between MQTT topics and NATS subjects, by way and by what became of them.",
+	}, []string{"way", "outcome"})}
+	if r != nil {
+		r.MustRegister(m.messages)
+	}
+	return m
+}
+
+func (m metrics) count(way, outcome string) { m.messages.WithLabelValues(way, outcome).Inc() }

@@ -1,0 +1,197 @@
+package nats
+
+import (
+	"encoding/json"
+	"iter"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/nats-io/nuid"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// ServiceName is that of the service, for all bridges the same.
+const ServiceName = "aibridge"
+
+const (
+	maxListed   = 1000      // capabilities that the service tells of
+	listedBytes = 512 << 10 // of them, so that they fit in one message
+	maxSchema   = 4 << 10   // bytes of a schema that is told
+)
+
+// A service says what the door offers, by the rules of NATS micro.
+type service struct {
+	door     *Door
+	identity micro.ServiceIdentity
+	started  time.Time
+
+	mu    sync.Mutex
+	stats map[string]*micro.EndpointStats // by subject; of capabilities, by space and subject
+}
+
+// semantic is what the version of a service must be.
+var semantic = regexp.MustCompile(`^v?((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?)$`)
+
+func newService(d *Door) *service {
+	version := "0.0.0"
+	if found := semantic.FindStringSubmatch(d.Version); found != nil {
+		version = found[1]
+	}
+	return &service{
+		door: d, started: time.Now().UTC(), stats: map[string]*micro.EndpointStats{},
+		identity: micro.ServiceIdentity{
+			Name: ServiceName, ID: nuid.Next(), Version: version,
+			Metadata: map[string]string{"bridge_id": d.BridgeID, "protocol": protocol.Version},
+		},
+	}
+}
+
+// subjects are the control subjects of the service, with what answers there.
+func (s *service) subjects() iter.Seq2[string, nats.MsgHandler] {
+	answers := map[micro.Verb]func() any{
+		micro.PingVerb:  func() any { return micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType} },
+		micro.InfoVerb:  func() any { return s.info() },
+		micro.StatsVerb: func() any { return s.statistics() },
+	}
+	return func(yield func(string, nats.MsgHandler) bool) {
+		for verb, of := range answers {
+			for _, whose := range [][2]string{{"", ""}, {s.identity.Name, ""}, {s.identity.Name, s.identity.ID}} {
+				subject, err := micro.ControlSubject(verb, whose[0], whose[1])
+				if err == nil && !yield(subject, s.responder(of)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *service) responder(of func() any) nats.MsgHandler {
+	return func(m *nats.Msg) {
+		if m.Reply == "" || s.door.foreign(m.Reply) {
+			return
+		}
+		body, err := json.Marshal(of())
+		if err == nil {
+			err = m.Respond(body)
+		}
+		if err != nil {
+			s.door.Log.Warn("NATS micro", "subject", m.Subject, "error", err)
+		}
+	}
+}
+
+func (s *service) info() micro.Info {
+	endpoints, _ := s.endpoints()
+	return micro.Info{
+		ServiceIdentity: s.identity, Type: micro.InfoResponseType,
+		Description: "AI Bridge: commands in the envelope of its protocol, and capabilities of skills",
+		Endpoints:   endpoints,
+	}
+}
+
+// endpoints are what everybody finds here, and the capabilities that those may
+// invoke who show no credential: who asks what there is shows none.
+func (s *service) endpoints() (list []micro.EndpointInfo, of protocol.SpaceID) {
+	list = []micro.EndpointInfo{{
+		Name: "request", Subject: s.door.Root + ".bridge.request", QueueGroup: queue,
+		Metadata: map[string]string{"content": "request envelope of AI Bridge"},
+	}}
+	if s.door.key == "" && !s.door.Dev {
+		return list, ""
+	}
+	who, err := s.door.Authenticate(s.door.ctx, http.Header{}, s.door.key)
+	if err != nil {
+		s.door.Log.Warn("doors.nats.principal names nobody", "error", err)
+		return list, ""
+	}
+	room := listedBytes
+	for _, c := range s.door.Offered(s.door.ctx, who, maxListed) {
+		subject, ok := s.door.subjectOfSkill(c.Skill, c.ID)
+		if !ok {
+			continue
+		}
+		e := micro.EndpointInfo{
+			Name: endpointName(c), Subject: subject, QueueGroup: queue,
+			Metadata: map[string]string{"skill_id": string(c.Skill), "capability_id": string(c.ID)},
+		}
+		if c.Description != "" {
+			e.Metadata["description"] = c.Description
+		}
+		if len(c.Params) > 0 && len(c.Params) <= maxSchema {
+			e.Metadata["params_schema"] = string(c.Params)
+		}
+		for k, v := range e.Metadata {
+			room -= 2 * (len(k) + len(v)) // quoted
+		}
+		if room -= 2*len(subject) + 128; room < 0 {
+			break
+		}
+		list = append(list, e)
+	}
+	return list, who.Home()
+}
+
+// unnamed is what no name of an endpoint has.
+var unnamed = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+func endpointName(c Capability) string {
+	return unnamed.ReplaceAllString(string(c.Skill)+"-"+string(c.ID), "_")
+}
+
+// statistics are those of the endpoints since the start.
+func (s *service) statistics() micro.Stats {
+	told := micro.Stats{ServiceIdentity: s.identity, Type: micro.StatsResponseType, Started: s.started}
+	endpoints, space := s.endpoints()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, e := range endpoints {
+		stats := micro.EndpointStats{}
+		key := e.Subject
+		if i > 0 { // a capability
+			key = string(space) + " " + key
+		}
+		if known := s.stats[key]; known != nil {
+			stats = *known
+			stats.AverageProcessingTime = stats.ProcessingTime / time.Duration(stats.NumRequests)
+		}
+		stats.Name, stats.Subject, stats.QueueGroup = e.Name, e.Subject, e.QueueGroup
+		told.Endpoints = append(told.Endpoints, &stats)
+	}
+	return told
+}
+
+// count notes what came of a request. Subjects that nothing ever succeeded on are
+// the clients' to invent, and are not counted.
+func (s *service) count(r *request, err *protocol.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := r.Subject
+	if r.bare {
+		key = string(r.who.Home()) + " " + key
+	}
+	stats := s.stats[key]
+	if stats == nil {
+		if r.bare && err != nil {
+			return
+		}
+		if len(s.stats) > maxListed {
+			for any := range s.stats { // skills come and go
+				delete(s.stats, any)
+				break
+			}
+		}
+		stats = &micro.EndpointStats{}
+		s.stats[key] = stats
+	}
+	stats.NumRequests++
+	stats.ProcessingTime += time.Since(r.began)
+	if err != nil {
+		stats.NumErrors++
+		stats.LastError = string(err.Code) // its text is for who asked
+	}
+}
