@@ -72,6 +72,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	maps.Copy(mounts, site.Mounts())
 	mcp.mount(mounts)
 	mounts["/mqtt"] = pageTopics(server, authenticate)
+	mounts["/asyncapi.json"] = asyncAPI(s, d, set, authenticate)
 	api, err := newAPI(s, d, router, south, mounts, ready, authenticate)
 	if err != nil {
 		return nil, err
