@@ -19,16 +19,20 @@ func tryApproval(ctx context.Context, t *trials) error {
 	if err != nil {
 		return err
 	}
-	if err := t.decide(ctx, t.approver, asked{ID: a.ID, Nonce: "AAAAAAAAAAAAAAAAAAAAAAAA"}); err == nil {
+	if _, err := t.decide(ctx, t.approver, asked{ID: a.ID, Nonce: "AAAAAAAAAAAAAAAAAAAAAAAA"}); err == nil {
 		return breaks("an approval was decided with a wrong nonce")
 	}
 	if !t.config.Dev { // where all are the same principal
-		if err := t.decide(ctx, t.operator, a); err == nil {
+		if _, err := t.decide(ctx, t.operator, a); err == nil {
 			return breaks("who asked decided about its own call: a policy permits approval:decide_own")
 		}
 	}
-	if err := t.decide(ctx, t.approver, a); err != nil {
+	state, err := t.decide(ctx, t.approver, a)
+	switch {
+	case err != nil:
 		return forbidden("an operator decide about approvals", err)
+	case state == "pending":
+		return cannot("your rules want several people to agree to such a call")
 	}
 	if err := until(ctx, "the approved call is made", func() (bool, error) { return t.device.count(dangerous) > before, nil }); err != nil {
 		return err
@@ -39,7 +43,7 @@ func tryApproval(ctx context.Context, t *trials) error {
 	if err := t.declare(ctx, "Not as it was approved any more."); err != nil {
 		return err
 	}
-	if err := t.decide(ctx, t.approver, a); err == nil {
+	if _, err := t.decide(ctx, t.approver, a); err == nil {
 		err = until(ctx, "the approval of the changed call is withdrawn", func() (bool, error) {
 			if t.device.count(dangerous) != before+1 {
 				return false, breaks("a call was made whose tool was declared otherwise after it was approved")
@@ -88,6 +92,9 @@ func (t *trials) propose(ctx context.Context, before int) (a asked, err error) {
 	return a, forbidden("an operator see approvals", err)
 }
 
-func (t *trials) decide(ctx context.Context, c *caller, a asked) error {
-	return c.do(ctx, protocol.NewID(), "approval.decide", map[string]any{"approval_id": a.ID, "nonce": a.Nonce, "decision": "approve"}, nil)
+// decide approves of a call, and returns the state of the approval then.
+func (t *trials) decide(ctx context.Context, c *caller, a asked) (state string, err error) {
+	var decided asked
+	err = c.do(ctx, protocol.NewID(), "approval.decide", map[string]any{"approval_id": a.ID, "nonce": a.Nonce, "decision": "approve"}, &decided)
+	return decided.State, err
 }

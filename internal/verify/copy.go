@@ -18,6 +18,7 @@ import (
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/internal/telemetry"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/security/password"
 	"github.com/aibridge/aibridge/security/servertls"
@@ -49,7 +50,8 @@ func isolated(c config.Config, folder, modelURL string) config.Config {
 	c.Connect, c.Backup = connect.DefaultSettings(), backup.DefaultSettings()
 	c.LLM = model.DefaultSettings()
 	c.LLM.BaseURL, c.LLM.Model = modelURL, modelName
-	c.Approvals.Webhooks = nil
+	c.Approvals.Webhooks, c.Approvals.Mail = nil, approval.MailSettings{}
+	c.MCP.Servers, c.Runs.Folders = nil, nil
 	c.VFS.Dir, c.VFS.Store = "", "auto"
 	c.Skills.AllowPrivate = true // the devices are on loopback
 	c.Drain, c.Log.Level = 1, "error"

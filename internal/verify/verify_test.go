@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/internal/verify"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
 )
@@ -169,6 +170,20 @@ func TestPoliciesThatForbidTheControlsAreNoFault(t *testing.T) {
 		switch name {
 		case "audit trail", "tampered audit", "revoked credential", "tenant isolation":
 			want = verify.Kept
+		}
+		if r.State != want {
+			t.Errorf("%s is %s: %s", name, r.State, r.What)
+		}
+	}
+}
+
+func TestRulesThatWantSeveralPeopleAreNoFault(t *testing.T) {
+	t.Parallel()
+	found := save(t, func(c *app.Config) { c.Approvals.Rules = []approval.RuleSettings{{Approvals: 2}} }).verified(t)
+	for name, r := range found {
+		want := verify.Kept
+		if name == "mutated approval" {
+			want = verify.NotApplicable
 		}
 		if r.State != want {
 			t.Errorf("%s is %s: %s", name, r.State, r.What)
