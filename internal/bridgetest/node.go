@@ -71,6 +71,7 @@ func (n *Node) start(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	options := append([]app.Option{app.WithLogger(log)}, n.options...)
+	defer untilFailed(t, cancel)()
 	bridge, err := app.New(ctx, settled(n.Config), options...)
 	for deadline := time.Now().Add(Patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond) // somebody has the port for a moment
@@ -82,6 +83,29 @@ func (n *Node) start(t testing.TB) {
 	}
 	n.Bridge, n.Addresses, n.stop, n.done = bridge, bridge.Addresses(), cancel, make(chan error, 1)
 	go func() { n.done <- bridge.Run(ctx) }()
+}
+
+// untilFailed gives up what may wait for others that the test fails to start
+// meanwhile. The function that is returned ends the watch.
+func untilFailed(t testing.TB, giveUp context.CancelFunc) (end func()) {
+	if t.Failed() {
+		return func() {}
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		look := time.NewTicker(100 * time.Millisecond)
+		defer look.Stop()
+		for !t.Failed() {
+			select {
+			case <-look.C:
+			case <-stop:
+				return
+			}
+		}
+		giveUp()
+	}()
+	return func() { close(stop); <-done }
 }
 
 // settled has a port where the configuration leaves it to the system. The

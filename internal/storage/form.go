@@ -165,15 +165,37 @@ func movedTo(c config.Config) (string, error) {
 
 // bring copies the state that the bridge had alone into the cluster, which nobody
 // uses yet. It stays where it was, marked as moved. A crash before the mark leaves
-// a cluster that has not begun, and the copy is made again.
+// a cluster that has not begun, and the copy is made again; so it is when the
+// servers, which may still choose who leads, do not take it.
 func (o *Options) bring(ctx context.Context, nats *natsd.Server) error {
 	o.waits("this bridge brings its state into the cluster")
-	began := time.Now()
+	for began := time.Now(); ; {
+		summary, again, err := o.copyState(ctx, nats)
+		switch {
+		case err == nil:
+			o.Log.InfoContext(ctx, "the state of this bridge is in the cluster", "brought", summary, "took", time.Since(began).Round(time.Millisecond))
+			note := fmt.Sprintf("into the cluster %q at %s", o.Config.Cluster.Name, time.Now().UTC().Format(time.RFC3339))
+			return keyfile.Write(filepath.Join(aloneDir(o.Config), movedFile), []byte(note))
+		case !again:
+			return fmt.Errorf("bring the state of this bridge into the cluster: %w", err)
+		}
+		o.Log.WarnContext(ctx, "the cluster does not take the state of this bridge yet", "error", err)
+		select {
+		case <-time.After(firstConnectWait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// copyState makes the copy once. again says that the cluster could not be reached,
+// or did not answer.
+func (o *Options) copyState(ctx context.Context, nats *natsd.Server) (summary string, again bool, err error) {
 	alone, into := o.Config, o.Config
 	alone.Cluster, alone.VFS.Store = cluster.DefaultSettings(), aloneContents(o.Config)
 	into.AcceptLoss = true // of an earlier attempt
 	var s *store.Store
-	err := o.placed(ctx, func() (err error) {
+	err = o.placed(ctx, func() (err error) {
 		s, err = OpenStore(ctx, nats, into, o.Log, func(so *store.Options) {
 			if cluster.Working(o.Config.Cluster.Working) == cluster.All {
 				so.Node = o.Config.ID
@@ -182,7 +204,7 @@ func (o *Options) bring(ctx context.Context, nats *natsd.Server) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return "", false, err
 	}
 	defer s.Close()
 	from, to := io.Pipe()
@@ -192,14 +214,12 @@ func (o *Options) bring(ctx context.Context, nats *natsd.Server) error {
 		to.CloseWithError(err)
 		written <- err
 	}()
-	summary, err := backup.Restore(ctx, s, o.Config.Places(), from, true)
+	summary, err = backup.Restore(ctx, s, o.Config.Places(), from, true)
 	from.CloseWithError(errors.Join(err, io.ErrClosedPipe))
-	if err = errors.Join(<-written, err); err != nil {
-		return fmt.Errorf("bring the state of this bridge into the cluster: %w", err)
+	if failed := <-written; failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
+		return "", false, errors.Join(failed, err)
 	}
-	o.Log.InfoContext(ctx, "the state of this bridge is in the cluster", "brought", summary, "took", time.Since(began).Round(time.Millisecond))
-	note := fmt.Sprintf("into the cluster %q at %s", o.Config.Cluster.Name, time.Now().UTC().Format(time.RFC3339))
-	return keyfile.Write(filepath.Join(aloneDir(o.Config), movedFile), []byte(note))
+	return summary, store.Passing(err), err
 }
 
 // aloneContents is where a bridge that was alone had the contents of files: in its

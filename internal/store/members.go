@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,7 +68,7 @@ func OpenMembers(ctx context.Context, conn *nats.Conn, prefix string, replicas i
 		AllowMsgTTL:       true, // for those who have ended
 	}
 	for err := m.make(ctx, conn); err != nil; err = m.make(ctx, conn) {
-		if !passing(err) {
+		if !Passing(err) {
 			return nil, err
 		}
 		waiting(err)
@@ -191,16 +192,21 @@ func TooFewServers(err error) bool {
 	return errors.As(err, &api) && (api.ErrorCode == noPeers || api.ErrorCode == notClustered)
 }
 
-// passing reports whether NATS could not answer, as it cannot while the servers
-// of a cluster start or choose who leads.
-func passing(err error) bool {
+// Passing reports whether NATS could not be reached or not answer, as it cannot
+// while the servers of a cluster start or choose who leads.
+func Passing(err error) bool {
 	var api *jetstream.APIError
+	var refused *apiError
 	switch {
 	case errors.As(err, &api):
 		return api.Code == http.StatusServiceUnavailable
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrNoResponders),
-		errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrReconnectBufExceeded):
-		return true
+	case errors.As(err, &refused):
+		return refused.Code == http.StatusServiceUnavailable
 	}
-	return false
+	return slices.ContainsFunc(passingErrors, func(known error) bool { return errors.Is(err, known) })
+}
+
+var passingErrors = []error{
+	context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
+	errNotConnected, errLinkLost,
 }

@@ -139,19 +139,32 @@ func updateStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 }
 
 // insist asks something of JetStream that may be asked again, when it was not
-// answered: the servers of a cluster drop what comes while they choose a leader, or
-// make the same stream for somebody else.
+// answered, or with the word that nobody leads: the servers of a cluster drop what
+// comes while they choose a leader, or make the same stream for somebody else.
 func insist(ctx context.Context, ask func(context.Context) error) error {
 	for patience := askFirst; ; patience *= 2 {
 		attempt, done := context.WithTimeout(ctx, patience)
 		err := ask(attempt)
-		done()
 		unanswered := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+		if leaderless(err) {
+			unanswered = true
+			<-attempt.Done()
+		}
+		done()
 		if !unanswered || ctx.Err() != nil || patience >= askLast {
 			return err
 		}
 	}
 }
+
+// leaderless reports whether the servers of a cluster say that nobody leads them.
+func leaderless(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == noLeader
+}
+
+// noLeader is the code with which the servers of a cluster say that nobody leads.
+const noLeader = 10008
 
 // streamInfo is the server's description of a stream.
 type streamInfo struct {
