@@ -110,7 +110,9 @@ func (e *Engine) Recover(ctx context.Context) error {
 	return err
 }
 
-// TakeOver resumes the dispatches of owners that have ended.
+// TakeOver resumes the dispatches of owners that have ended, and those of this one
+// that nobody carries out: the store did not confirm their beginning, and had
+// stored it.
 func (e *Engine) TakeOver(ctx context.Context) error {
 	unfinished := e.unfinished()
 	if len(unfinished) == 0 {
@@ -123,7 +125,7 @@ func (e *Engine) TakeOver(ctx context.Context) error {
 	var taken []*run
 	e.mu.Lock()
 	for _, r := range unfinished {
-		if !e.closed && e.runs[r.d.ID] == nil && orphaned(r.d.Owner) {
+		if !e.closed && e.runs[r.d.ID] == nil && (r.d.Owner == e.opts.Owner || orphaned(r.d.Owner)) {
 			e.runs[r.d.ID] = r
 			e.wg.Add(1)
 			taken = append(taken, r)
