@@ -45,7 +45,7 @@ func isolated(c config.Config, folder, modelURL string) config.Config {
 	c.Data = folder
 	c.NATS, c.Cluster = natsd.Settings{Replicas: 1}, cluster.DefaultSettings()
 	c.MQTT.Address, c.MQTT.Unix, c.MQTTS, c.HTTP, c.WS = anyPort, "", "off", anyPort, anyPort
-	c.ProxyProtocol, c.TLS = listen.Proxies{}, servertls.Settings{}
+	c.Doors, c.ProxyProtocol, c.TLS = config.Doors{}, listen.Proxies{}, servertls.Settings{}
 	c.Tokens, c.Passwords, c.Telemetry = token.Settings{}, password.DefaultSettings(), telemetry.Settings{}
 	c.Connect, c.Backup = connect.DefaultSettings(), backup.DefaultSettings()
 	c.LLM = model.DefaultSettings()
