@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,29 @@ type work struct {
 	end  context.CancelCauseFunc // of the call
 	done chan tools.Result       // gets what became of it
 	task atomic.Pointer[protocol.TaskID]
-	tell atomic.Pointer[func(tools.Progress)] // for its task, once it is one
+
+	mu   sync.Mutex
+	tell func(tools.Progress) // to whom it is told how far the call is: its client, or its task once it is one
+	last *tools.Progress      // that was told
+}
+
+// progress tells how far the call is.
+func (w *work) progress(p tools.Progress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = &p
+	w.tell(p)
+}
+
+// tellTask has the task of the call told how far it is, beginning with what was
+// told last.
+func (w *work) tellTask(tell func(tools.Progress)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell = tell
+	if w.last != nil {
+		tell(*w.last)
+	}
 }
 
 // callOrTask runs a call for a client that takes tasks: what is not done within a
@@ -59,17 +82,11 @@ func (d *Door) callOrTask(ctx context.Context, box *tools.Toolbox, env tools.Env
 // request.
 func (d *Door) begin(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) *work {
 	env.Parks = d.opts.Keeper != nil
-	w := &work{door: d, env: env, call: call, done: make(chan tools.Result, 1)}
+	w := &work{door: d, env: env, call: call, done: make(chan tools.Result, 1), tell: func(p tools.Progress) { tools.TellProgress(ctx, p) }}
 	good, release := grant.While(context.WithoutCancel(ctx), d.opts.Grants, grant.Of(env.Principal))
 	running, end := context.WithCancelCause(good)
 	w.end = end
-	running = tools.WithProgress(running, func(p tools.Progress) {
-		if tell := w.tell.Load(); tell != nil {
-			(*tell)(p)
-			return
-		}
-		tools.TellProgress(ctx, p)
-	})
+	running = tools.WithProgress(running, w.progress)
 	running = tools.WithTask(running, func(id protocol.TaskID) { w.task.Store(&id) })
 	go func() {
 		defer release()
@@ -117,7 +134,7 @@ func (w *work) keep(ctx context.Context) (*Task, error) {
 // finish waits for the end of a call that is a task, and returns the result.
 func (w *work) finish(ctx context.Context, tell func(tools.Progress)) (json.RawMessage, error) {
 	defer w.end(nil)
-	w.tell.Store(&tell)
+	w.tellTask(tell)
 	select {
 	case r := <-w.done:
 		return w.written(ctx, &r)

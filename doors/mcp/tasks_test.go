@@ -272,6 +272,10 @@ func TestCallsThatTakeLongGoOnAsTasks(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		id := `"taskId":"` + a.Result.ID + `",`
+		synctest.Wait()
+		if a := w.asks(t, "ada", "tasks/get", id+capable("")); a.Result.Message != "heating" {
+			t.Errorf("what the device said before there was a task: %s", a.text)
+		}
 		time.Sleep(55 * time.Second)
 		if a := w.asks(t, "ada", "tasks/get", id+capable("")); a.Result.Type != "complete" || a.Result.Status != "working" || a.Result.Message != "cooling" {
 			t.Errorf("after a minute: %s", a.text)
