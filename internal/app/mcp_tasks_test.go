@@ -263,6 +263,9 @@ func TestALongCallIsATaskThatIsCancelledAtTheDevice(t *testing.T) {
 		t.Fatalf("the call: %s", made.text)
 	}
 	id := fmt.Sprintf(`"taskId":%q,`, made.Result.ID)
+	eventually.Holds(t, "the device is at work", func() bool {
+		return strings.Contains(c.get(t, made.Result.ID).Result.Message, "getting warm")
+	})
 	if r := c.send(t, "tasks/cancel", made.Result.ID, id); r.Error != nil {
 		t.Errorf("cancel: %s", r.text)
 	}
@@ -277,20 +280,25 @@ func TestALongCallIsATaskThatIsCancelledAtTheDevice(t *testing.T) {
 
 func TestADispatchIsTheTaskOfItsCall(t *testing.T) {
 	t.Parallel()
-	n := bridgetest.Start(t, soon)
+	n := bridgetest.Start(t, func(c *app.Config) { c.MCP.TaskMS = 500 })
 	one, two := n.Device(t, "one", "one", `["switch"]`), n.Device(t, "two", "two", `["switch"]`)
 	caller := n.Caller(t, "caller")
 	home(t, caller, "one", "two")
 	c := &taskClient{url: n.HTTPURL("/mcp")}
-	made := c.call(t, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"switch"}`)
-	if made.Result.Type != "task" {
-		t.Fatalf("the call: %s", made.text)
+	var made *taskReply
+	dispatches := 0
+	eventually.Holds(t, "the dispatch is stored before the call has taken too long, and so is its task", func() bool {
+		dispatches++
+		if made = c.call(t, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"switch"}`); made.Result.Type != "task" {
+			t.Fatalf("the call: %s", made.text)
+		}
+		shown := must(t, caller, "task.get", fmt.Sprintf(`{"task_id":%q}`, made.Result.ID))
+		return strings.Contains(string(shown), `"command":"group.dispatch"`)
+	})
+	for range dispatches {
+		one.Reply(t, "one", one.Invocation(t), map[string]bool{"on": true})
+		two.Reply(t, "two", two.Invocation(t), map[string]bool{"on": false})
 	}
-	if shown := must(t, caller, "task.get", fmt.Sprintf(`{"task_id":%q}`, made.Result.ID)); !strings.Contains(string(shown), `"command":"group.dispatch"`) {
-		t.Errorf("the task is %s", shown)
-	}
-	one.Reply(t, "one", one.Invocation(t), map[string]bool{"on": true})
-	two.Reply(t, "two", two.Invocation(t), map[string]bool{"on": false})
 	end := c.ends(t, made.Result.ID)
 	if end.Result.Status != "completed" || !strings.Contains(end.text, `"counts":{"ok":2}`) || !strings.Contains(end.text, `"data":{"on":false}`) {
 		t.Errorf("the end: %s", end.text)
