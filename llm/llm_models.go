@@ -23,7 +23,7 @@ type ModelsResult struct {
 	Models []model.View `json:"models" doc:"in the order of the configuration"`
 }
 
-// Models lists the models that the caller's space may use.
+// Models lists the models that the caller may ask.
 func (s *Service) Models(_ context.Context, call *commands.Call, _ ModelsParams) (ModelsResult, error) {
-	return ModelsResult{Models: s.opts.Models.List(call.Principal.Home())}, nil
+	return ModelsResult{Models: s.opts.Models.ListFor(call.Principal)}, nil
 }

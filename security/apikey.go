@@ -28,20 +28,21 @@ const (
 // A Key is the bridge's record of an API key: enough to recognise it, not
 // enough to use it.
 type Key struct {
-	ID        string           `json:"id"`
-	Name      string           `json:"name,omitempty"` // for people
-	Principal string           `json:"principal"`      // id of the principal it stands for
-	Kind      protocol.Kind    `json:"kind"`
-	Space     protocol.SpaceID `json:"space"`
-	Roles     []string         `json:"roles"`
-	Scopes    []string         `json:"scopes,omitempty"` // actions it is limited to; none limits nothing
-	MAC       []byte           `json:"mac"`              // HMAC-SHA-256 of id and secret under the pepper
-	Pepper    []byte           `json:"pepper"`           // tells which pepper, and nothing about it
-	Created   time.Time        `json:"created"`
-	CreatedBy string           `json:"created_by,omitempty"` // id of the principal that made it
-	Expires   time.Time        `json:"expires,omitzero"`
-	Revoked   time.Time        `json:"revoked,omitzero"`
-	Reason    string           `json:"reason,omitempty"` // why it was revoked
+	ID        string              `json:"id"`
+	Name      string              `json:"name,omitempty"` // for people
+	Principal string              `json:"principal"`      // id of the principal it stands for
+	Kind      protocol.Kind       `json:"kind"`
+	Space     protocol.SpaceID    `json:"space"`
+	Roles     []string            `json:"roles"`
+	Scopes    []string            `json:"scopes,omitempty"` // actions it is limited to; none limits nothing
+	LLM       *protocol.Allowance `json:"llm,omitempty"`    // what it may ask of language models; nil limits nothing
+	MAC       []byte              `json:"mac"`              // HMAC-SHA-256 of id and secret under the pepper
+	Pepper    []byte              `json:"pepper"`           // tells which pepper, and nothing about it
+	Created   time.Time           `json:"created"`
+	CreatedBy string              `json:"created_by,omitempty"` // id of the principal that made it
+	Expires   time.Time           `json:"expires,omitzero"`
+	Revoked   time.Time           `json:"revoked,omitzero"`
+	Reason    string              `json:"reason,omitempty"` // why it was revoked
 }
 
 // KeptFor names the party whose budget of records the key uses up: its space.

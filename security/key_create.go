@@ -21,14 +21,15 @@ var keyCreate = commands.Spec{
 
 // KeyCreateParams are the params of key.create.
 type KeyCreateParams struct {
-	Principal protocol.AgentID `json:"principal_id" doc:"who shows the key: an agent's or skill's id, or a name for a person or a program"`
-	Name      string           `json:"name,omitempty" len:"1-128" text:"line" doc:"what the key is for, for people"`
-	Kind      protocol.Kind    `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"what sort of party it is"`
-	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"its space, the caller's own by default"`
-	Roles     []string         `json:"roles,omitempty" len:"0-32" each:"1-64" text:"line" doc:"what it may do by policy; end_agent, skill or observer by default, by its kind"`
-	Scopes    []string         `json:"scopes,omitempty" len:"0-100" each:"1-128" doc:"actions it is limited to, whatever policy says: skill:invoke, skill:* or *; none limits nothing"`
-	Unknown   bool             `json:"allow_unknown,omitempty" doc:"take roles and scopes that neither the bridge nor a policy knows; they are good for nothing until one does"`
-	ExpiresIn int64            `json:"expires_in,omitempty" range:"1-3153600000" doc:"seconds until it expires; without it, it does not"`
+	Principal protocol.AgentID    `json:"principal_id" doc:"who shows the key: an agent's or skill's id, or a name for a person or a program"`
+	Name      string              `json:"name,omitempty" len:"1-128" text:"line" doc:"what the key is for, for people"`
+	Kind      protocol.Kind       `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"what sort of party it is"`
+	Space     protocol.SpaceID    `json:"space_id,omitempty" doc:"its space, the caller's own by default"`
+	Roles     []string            `json:"roles,omitempty" len:"0-32" each:"1-64" text:"line" doc:"what it may do by policy; end_agent, skill or observer by default, by its kind"`
+	Scopes    []string            `json:"scopes,omitempty" len:"0-100" each:"1-128" doc:"actions it is limited to, whatever policy says: skill:invoke, skill:* or *; none limits nothing"`
+	LLM       *protocol.Allowance `json:"llm,omitempty" doc:"what it may ask of language models: which ones, how much, how often; absent limits nothing"`
+	Unknown   bool                `json:"allow_unknown,omitempty" doc:"take roles and scopes that neither the bridge nor a policy knows; they are good for nothing until one does"`
+	ExpiresIn int64               `json:"expires_in,omitempty" range:"1-3153600000" doc:"seconds until it expires; without it, it does not"`
 }
 
 // Target implements [commands.Targeter].
@@ -67,7 +68,7 @@ func (s *KeyService) Create(ctx context.Context, call *commands.Call, p KeyCreat
 	now := s.now()
 	id, secret, text := newKey()
 	key := &Key{
-		ID: id, Name: p.Name, Principal: string(p.Principal), Kind: p.Kind, Space: space, Roles: p.Roles, Scopes: p.Scopes,
+		ID: id, Name: p.Name, Principal: string(p.Principal), Kind: p.Kind, Space: space, Roles: p.Roles, Scopes: p.Scopes, LLM: p.LLM,
 		MAC: mac(s.Ring.pepper, id, secret), Pepper: s.Ring.id, Created: now.UTC(), CreatedBy: call.Principal.ID,
 	}
 	if p.ExpiresIn > 0 {
@@ -110,6 +111,9 @@ func (s *KeyService) mayGive(who *protocol.Principal, p KeyCreateParams) error {
 				return denied("roles", "you do not have the role "+role)
 			}
 		}
+	}
+	if who.Method == protocol.MethodAPIKey && s.Ring.Allowance(who.Credential) != nil {
+		return denied("llm", "your own key is limited in what it may ask of language models, so it makes no other keys")
 	}
 	if len(who.Scopes) == 0 {
 		return nil

@@ -258,3 +258,24 @@ func TestScopesLimitWhatACredentialIsFor(t *testing.T) {
 		}
 	}
 }
+
+func TestAKeyThatIsLimitedInModelsMakesNoOther(t *testing.T) {
+	h := newKeyHouse(t)
+	limit := &protocol.Allowance{Models: []string{"fast"}, PerMinute: 5}
+	made := h.make(t, KeyCreateParams{Principal: "shop", Kind: protocol.KindOperator, Roles: []string{protocol.RoleAdministrator}, LLM: limit})
+	if got := h.Ring.Allowance(made.ID); got == nil || !slices.Equal(got.Models, limit.Models) || got.PerMinute != 5 || h.Ring.Allowance("none") != nil {
+		t.Errorf("it is allowed %+v", got)
+	}
+	who, ok := h.Ring.Recognise(made.Secret)
+	if !ok {
+		t.Fatal("the key opens nothing")
+	}
+	_, err := h.Create(t.Context(), by(who), KeyCreateParams{Principal: "shop-2", Kind: protocol.KindOperator})
+	if e := protocol.AsError(err); e == nil || e.Code != protocol.PermissionDenied || e.Details["param_name"] != "llm" {
+		t.Errorf("it makes another key: %v", err)
+	}
+	list, err := h.List(t.Context(), by(admin), KeyListParams{})
+	if err != nil || len(list.Keys) != 1 || list.Keys[0].LLM == nil || list.Keys[0].LLM.PerMinute != 5 {
+		t.Errorf("listed %+v, %v", list.Keys, err)
+	}
+}

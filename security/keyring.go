@@ -157,3 +157,11 @@ func (r *Keyring) wrong(text string) (of protocol.Party, why error) {
 // MAC is a keyed hash of a secret of another kind than API keys, by which the
 // secret is recognised and not found: under the pepper, like theirs.
 func (r *Keyring) MAC(kind, id, secret string) []byte { return mac(r.pepper, kind+"/"+id, secret) }
+
+// Allowance is what a key may ask of language models, nil if nothing limits it.
+func (r *Keyring) Allowance(id string) *protocol.Allowance {
+	if key, _, ok := r.keys.Get(id); ok {
+		return key.LLM
+	}
+	return nil
+}

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func keyCommand() *cobra.Command {
@@ -24,6 +27,7 @@ func keyCreateCommand() *cobra.Command {
 	var roles, scopes []string
 	var unknown bool
 	var expires time.Duration
+	var llm protocol.Allowance
 	cmd := &cobra.Command{
 		Use:   "create PRINCIPAL",
 		Short: "Make an API key for a device, a person or a program",
@@ -31,7 +35,8 @@ func keyCreateCommand() *cobra.Command {
 recognise it. With --out it goes to a file that only its owner can read.`,
 		Example: `  aibridge key create lamp-1
   aibridge key create anna --kind operator --role operator --expires 720h --out anna.key
-  aibridge key create dashboard --kind operator --role observer --scope 'skill:discover' --scope 'agent:*'`,
+  aibridge key create dashboard --kind operator --role observer --scope 'skill:discover' --scope 'agent:*'
+  aibridge key create shop --kind operator --model fast --window day --cost 5 --per-minute 30`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := map[string]any{"principal_id": args[0]}
@@ -45,6 +50,9 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 			}
 			if unknown {
 				params["allow_unknown"] = true
+			}
+			if !reflect.ValueOf(llm).IsZero() {
+				params["llm"] = llm
 			}
 			switch {
 			case expires < 0, expires > 0 && expires < time.Second:
@@ -75,6 +83,12 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "action the key is limited to, such as skill:invoke or skill:*; without any it is not limited")
 	cmd.Flags().BoolVar(&unknown, "allow-unknown", false, "take roles and scopes that neither the bridge nor a policy knows yet")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "time until it expires, such as 720h; never by default")
+	cmd.Flags().StringSliceVar(&llm.Models, "model", nil, "language model that the key may ask, by name or alias; without any it may ask all")
+	cmd.Flags().StringVar(&llm.Window, "window", "", "hour, day or month, that --tokens, --cost and --requests are counted in; month by default")
+	cmd.Flags().Int64Var(&llm.Tokens, "tokens", 0, "most tokens of language models in a window")
+	cmd.Flags().Float64Var(&llm.Cost, "cost", 0, "most that language models may cost in a window")
+	cmd.Flags().Int64Var(&llm.Requests, "requests", 0, "most requests to language models in a window")
+	cmd.Flags().Int64Var(&llm.PerMinute, "per-minute", 0, "most requests to language models in a minute")
 	cmd.Flags().StringVar(&out, "out", "", "file to write the key to, instead of showing it")
 	return cmd
 }

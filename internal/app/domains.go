@@ -71,7 +71,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	}
 	d = &domains{
 		skills:     skills,
-		namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s),
+		namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s, ring),
 		announcers: store.NewTable[homeassistant.Announcer](s.Store, "announcer"),
 		relay:      newRelaying(s, ring),
 	}

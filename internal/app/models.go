@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit/events"
 )
 
@@ -19,13 +20,13 @@ type modelParts struct {
 
 // newModels makes the part that asks language models. Its tables are loaded
 // afterwards.
-func newModels(s *state) *modelParts {
+func newModels(s *state, ring *security.Keyring) *modelParts {
 	agent := agent.New(protocol.AgentID(s.config.LLM.Agent), s.addresses.URL("/api/mcp-agent/llm"))
 	record := events.Models(s.audit)
 	return &modelParts{agent: agent, service: model.New(model.Options{
 		Spent:    store.NewTable[model.Spent](s.Store, "llmspent").Essential(),
 		Spending: store.NewTable[model.Spending](s.Store, "llmspending").Essential(),
-		Alert:    events.Budgets(s.audit),
+		Alert:    events.Budgets(s.audit), Allowance: ring.Allowance,
 		Configured: func(c model.Configured) {
 			record(c)
 			agent.Changed()

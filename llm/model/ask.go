@@ -41,6 +41,7 @@ type Reply struct {
 type question struct {
 	who     *protocol.Principal
 	space   string
+	may     access
 	skill   protocol.SkillID
 	run     string
 	model   string
@@ -69,7 +70,7 @@ func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) err
 	}
 	request := q.Request // what follows bounds and redacts it
 	return s.ask(ctx, question{
-		who: q.Principal, space: string(space), skill: q.Skill, run: q.Run, model: q.Model, request: &request, emit: emit,
+		who: q.Principal, space: string(space), may: s.accessOf(q.Principal, string(space)), skill: q.Skill, run: q.Run, model: q.Model, request: &request, emit: emit,
 		repeats: q.Repeatable || deterministic(&request),
 	})
 }
@@ -81,7 +82,7 @@ func (s *Service) ask(ctx context.Context, q question) (*Reply, error) {
 	}
 	s.active.Add(1)
 	defer s.active.Add(-1)
-	m := cat.find(q.model, q.space)
+	m := cat.find(q.model, q.may)
 	if m == nil {
 		return nil, protocol.Errorf(protocol.NotFound, "there is no model %.100q; llm.models lists them", q.model).With("param_name", "options.model")
 	}
@@ -187,7 +188,7 @@ func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 	if rule.Refuse {
 		return nil, protocol.BusyFor(time.Second, "too many queries to language models")
 	}
-	if smaller := cat.find(rule.Model, q.space); rule.Model != "" && smaller != nil {
+	if smaller := cat.find(rule.Model, q.may); rule.Model != "" && smaller != nil {
 		m = smaller
 	}
 	if rule.MaxTokens > 0 && (q.request.Options.MaxTokens == 0 || q.request.Options.MaxTokens > rule.MaxTokens) {

@@ -52,6 +52,9 @@ func (b *Budget) check() error {
 func (b *Budget) window(now time.Time) (from, to time.Time) {
 	now = now.UTC()
 	switch b.Window {
+	case perMinute:
+		from = now.Truncate(time.Minute)
+		return from, from.Add(time.Minute)
 	case "hour":
 		from = now.Truncate(time.Hour)
 		return from, from.Add(time.Hour)
@@ -88,6 +91,8 @@ type purse struct {
 type treasury struct {
 	table records.Table[Spent] // nil forgets at the end of the process
 	now   func() time.Time
+	// allowance is what an API key may ask, see [Options].
+	allowance func(key string) *protocol.Allowance
 
 	mu      sync.Mutex
 	budgets []Budget
@@ -166,7 +171,7 @@ func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, w
 	now := t.now()
 	r = &reservation{t: t, tokens: d.tokens}
 	bound, room := false, int64(0)
-	for _, b := range t.budgets {
+	for _, b := range t.over(who) {
 		owner, ok := b.bounds(who)
 		if !ok {
 			continue
@@ -208,7 +213,7 @@ func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, w
 // affords reports whether a query may cost that much while others run. One
 // that runs alone may: what it costs is known only when it has been answered.
 func (t *treasury) affords(who *protocol.Principal, cost float64) bool {
-	for _, b := range t.budgets {
+	for _, b := range t.over(who) {
 		owner, ok := b.bounds(who)
 		if !ok || b.Cost == 0 {
 			continue

@@ -38,12 +38,14 @@ func (t *treasury) list(who *protocol.Principal) []BudgetView {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := []BudgetView{}
-	for _, b := range t.budgets {
-		own, bound := b.bounds(who)
-		if bound && t.purses[b.key(own)] == nil {
+	for _, b := range t.over(who) {
+		if own, bound := b.bounds(who); bound && t.purses[b.key(own)] == nil {
 			list = append(list, t.view(b, own, &purse{}))
 		}
-		for key, p := range t.purses {
+	}
+	for key, p := range t.purses {
+		for _, b := range t.overPurse(key) {
+			own, bound := b.bounds(who)
 			owner, ok := b.ownerOf(key)
 			if ok && (owner == own && bound || who.Manages(owner.Space)) {
 				list = append(list, t.view(b, owner, p))
@@ -149,9 +151,9 @@ var alertsAt = []int{100, 80, 50}
 // alerts are those that a purse gives rise to for the first time in its window.
 func (t *treasury) alerts(key string, p *purse) []BudgetAlert {
 	var alerts []BudgetAlert
-	for _, b := range t.budgets {
+	for _, b := range t.overPurse(key) {
 		owner, ok := b.ownerOf(key)
-		if !ok {
+		if !ok || b.Window == perMinute { // a rate is no news
 			continue
 		}
 		v := t.view(b, owner, p)

@@ -176,21 +176,24 @@ func (p *provider) inherit(before *catalog) {
 	}
 }
 
-// find returns the model of a name, "" for the default, that a space may use.
-func (c *catalog) find(name, space string) *model {
-	if name == "" {
+// find returns the model of a name, "" for the default, that may be asked. The
+// default of who may ask only some models is the first of these, if the one of all
+// is none of them.
+func (c *catalog) find(name string, may access) *model {
+	chosen := name == ""
+	if chosen {
 		name = c.config.Default
 	}
 	m := c.byName[name]
-	if m == nil && name == "" {
+	if chosen && (m == nil && name == "" || len(may.models) > 0 && (m == nil || !may.allows(m))) {
 		for _, candidate := range c.models {
-			if candidate.Kind != EmbeddingModel && candidate.allows(space) {
+			if candidate.Kind != EmbeddingModel && may.allows(candidate) {
 				return candidate
 			}
 		}
 		return nil
 	}
-	if m == nil || m.Kind == EmbeddingModel || !m.allows(space) {
+	if m == nil || m.Kind == EmbeddingModel || !may.allows(m) {
 		return nil
 	}
 	return m

@@ -74,7 +74,7 @@ func TestAFileConfiguresTheModels(t *testing.T) {
 	f.models("one")
 	s, file := f.open()
 	revision := func() uint64 { return s.catalog.Load().revision }
-	if s.catalog.Load().find("one", "default") == nil || revision() != 1 {
+	if s.catalog.Load().find("one", access{space: "default"}) == nil || revision() != 1 {
 		t.Fatalf("revision %d", revision())
 	}
 	if idle := s.catalog.Load().providers[0].config.Idle; idle != 30*time.Second {
@@ -86,7 +86,7 @@ func TestAFileConfiguresTheModels(t *testing.T) {
 	}
 	f.models("two")
 	file.Reload()
-	if s.catalog.Load().find("two", "default") == nil || revision() != 2 {
+	if s.catalog.Load().find("two", access{space: "default"}) == nil || revision() != 2 {
 		t.Errorf("a change is not followed: revision %d", revision())
 	}
 	f.write("key", "k2")
@@ -102,7 +102,7 @@ func TestAFileConfiguresTheModels(t *testing.T) {
 	}
 	f.models("two")
 	file.Reload()
-	if s.catalog.Load().find("two", "default") == nil || len(f.told) != 4 {
+	if s.catalog.Load().find("two", access{space: "default"}) == nil || len(f.told) != 4 {
 		t.Errorf("what was at work is configured again: %v", f.told)
 	}
 }
@@ -126,7 +126,7 @@ func TestRevisionsOutliveARestartAndCanBePutBack(t *testing.T) {
 	}
 	f.write("llm.yaml", string(first))
 	s, _ = f.open()
-	if r := s.catalog.Load().revision; r != 3 || s.catalog.Load().find("one", "default") == nil {
+	if r := s.catalog.Load().revision; r != 3 || s.catalog.Load().find("one", access{space: "default"}) == nil {
 		t.Errorf("the first put back is revision %d", r)
 	}
 }
@@ -154,7 +154,7 @@ func TestAFileIsFollowedWhileItChanges(t *testing.T) {
 	defer running.Wait()
 	defer cancel()
 	f.models("two")
-	for deadline := time.Now().Add(time.Minute); s.catalog.Load().find("two", "default") == nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); s.catalog.Load().find("two", access{space: "default"}) == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it is not")
 		}

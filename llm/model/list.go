@@ -14,16 +14,22 @@ type View struct {
 }
 
 // List are the models that a space may use.
-func (s *Service) List(of protocol.SpaceID) []View {
+func (s *Service) List(of protocol.SpaceID) []View { return s.list(access{space: string(of)}) }
+
+// ListFor are the models that a principal may ask at home.
+func (s *Service) ListFor(who *protocol.Principal) []View {
+	return s.list(s.accessOf(who, string(who.Home())))
+}
+
+func (s *Service) list(may access) []View {
 	list := []View{}
 	cat := s.catalog.Load()
 	if cat == nil {
 		return list
 	}
-	space := string(of)
-	chosen := cat.find("", space)
+	chosen := cat.find("", may)
 	for _, m := range cat.models {
-		if m.Kind == EmbeddingModel || !m.allows(space) {
+		if m.Kind == EmbeddingModel || !may.allows(m) {
 			continue
 		}
 		aliases := m.Aliases

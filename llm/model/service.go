@@ -16,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure a [Service]. Zero values mean the defaults.
@@ -26,6 +27,10 @@ type Options struct {
 	// Configured is told of every configuration that was put to work or
 	// refused. Optional; it must not configure.
 	Configured func(Configured)
+
+	// Allowance is what an API key may ask, by its id; nil limits nothing.
+	// Optional.
+	Allowance func(key string) *protocol.Allowance
 
 	// Alert is told of budgets that are used up to 50, 80 and 100 percent, once
 	// in each window. Optional; it must not block.
@@ -74,6 +79,7 @@ func New(o Options) *Service {
 		o.Transport = transport()
 	}
 	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), ledger: newLedger(o.Spending, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
+	s.budgets.allowance = o.Allowance
 	s.metrics = newMetrics(o.Registerer, s)
 	return s
 }
