@@ -38,6 +38,10 @@ func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParam
 	if reason == "" {
 		reason = "cancelled by its owner"
 	}
+	if t.hasSuccessor() && !t.State.over() {
+		return Task{}, protocol.Errorf(protocol.InvalidState, "its work goes on as %s: cancel that", t.Dialogue.Successor).
+			With("task_id", t.ID).With("goes_on_as", t.Dialogue.Successor)
+	}
 	if s.Elsewhere != nil && !t.State.over() && s.find(p.TaskID) == nil {
 		if cancelled, done, err := s.cancelElsewhere(ctx, call, t, reason); done {
 			return cancelled, err
@@ -49,7 +53,7 @@ func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParam
 	}); err != nil {
 		return Task{}, err
 	}
-	return *t, nil
+	return *t.shown(), nil
 }
 
 // cancelElsewhere has a task cancelled where it runs, if that is elsewhere.

@@ -72,7 +72,13 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 	named := listing.Find(p.Find)
 	visible := func(yield func(*Task) bool) {
 		for t := range s.all() {
-			if t.visibleTo(call.Principal) && p.matches(t, named) && !yield(t) {
+			if !t.visibleTo(call.Principal) {
+				continue
+			}
+			if t.hasSuccessor() {
+				t = &s.standing(t).Task
+			}
+			if p.matches(t, named) && !yield(t) {
 				return
 			}
 		}

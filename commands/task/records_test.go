@@ -17,5 +17,5 @@ func TestUpdatesKeepTheOtherFields(t *testing.T) {
 		if err := f.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}, "State", "Ended", "Error", "-Result")
+	}, "State", "Ended", "Error", "-Result", "-Dialogue")
 }

@@ -26,6 +26,8 @@ type run struct {
 	mu   sync.Mutex
 	task *Task  // as it is now, progress included
 	seq  uint64 // of events
+
+	noting sync.Mutex // held before mu by whoever stores the task
 }
 
 // now is the task as it is now. It must not be changed.
@@ -38,6 +40,10 @@ func (r *run) now() *Task {
 // Start stores a task for the call and runs it in the background until the
 // call's deadline.
 func (s *Service) Start(ctx context.Context, call *commands.Call, do func(context.Context) (json.RawMessage, error)) (protocol.TaskID, error) {
+	return s.start(ctx, call, nil, do)
+}
+
+func (s *Service) start(ctx context.Context, call *commands.Call, of *Dialogue, do func(context.Context) (json.RawMessage, error)) (protocol.TaskID, error) {
 	id, err := uuid.NewV7() // grows with time, which is the order of task.list
 	if err != nil {
 		return "", err
@@ -53,6 +59,7 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, do func(contex
 		TraceID:   call.TraceID,
 		Started:   s.Now().UTC(),
 		Owner:     s.Owner,
+		Dialogue:  of,
 	}
 	taskCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // keeps the trace
 	r.cancel = cancel
@@ -110,7 +117,9 @@ func (s *Service) onClose(f func()) (stop func() bool) { return context.AfterFun
 func (s *Service) begin(ctx context.Context, r *run) error {
 	err := r.place.Wait(ctx)
 	had := err == nil
-	running := *r.now()
+	r.noting.Lock()
+	defer r.noting.Unlock()
+	running := *s.noted(r)
 	running.State = Running
 	if had {
 		err = context.Cause(ctx)
@@ -164,12 +173,18 @@ func (s *Service) finish(ctx context.Context, r *run, result json.RawMessage, er
 				With("limit", s.MaxResult)
 		}
 	}
-	ended := r.now().end(result, err, s.Now())
+	r.noting.Lock()
+	defer r.noting.Unlock()
+	noted := s.noted(r)
+	ended := noted.end(result, err, s.Now())
+	if next := new(HandOver); errors.As(err, &next) && noted.Dialogue != nil {
+		ended = noted.handedOver(next.To, s.Now())
+	}
 	s.store(context.WithoutCancel(ctx), ended)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.task = ended
-	s.publish(r, "task."+string(ended.State), ended)
+	s.publish(r, "task."+string(ended.State), ended.shown())
 }
 
 const (

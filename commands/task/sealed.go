@@ -16,7 +16,8 @@ type Sealer interface {
 }
 
 // Sealed is a table of tasks that seals what language models were asked to
-// write: the results and the progress of their tasks. Tasks go in and come out
+// write, and what was said in dialogues: the results and the progress of such tasks,
+// and what is noted of them. Tasks go in and come out
 // in the open. A value that cannot be opened any more comes out as null.
 func Sealed(table records.Table[Task], sealer Sealer) records.Table[Task] {
 	return sealedTable{table, sealer}
@@ -33,7 +34,14 @@ type sealedValue struct {
 }
 
 // private reports whether a task's result is sealed.
-func private(t *Task) bool { return t != nil && strings.HasPrefix(t.Command, "llm.") }
+func private(t *Task) bool {
+	return t != nil && (strings.HasPrefix(t.Command, "llm.") || t.Dialogue != nil)
+}
+
+// bare reports whether there is nothing to seal in a task.
+func bare(t *Task) bool {
+	return len(t.Result) == 0 && t.Progress == nil && (t.Dialogue == nil || len(t.Dialogue.Notes) == 0)
+}
 
 // Create implements [records.Table].
 func (s sealedTable) Create(ctx context.Context, id string, t *Task) (revision uint64, err error) {
@@ -85,7 +93,7 @@ func (s sealedTable) OnChange(fn func(id string, old, now *Task)) {
 
 // closed is a task as it is stored.
 func (s sealedTable) closed(id string, t *Task) (*Task, error) {
-	if !private(t) || len(t.Result) == 0 && t.Progress == nil {
+	if !private(t) || bare(t) {
 		return t, nil
 	}
 	shut := *t
@@ -100,13 +108,20 @@ func (s sealedTable) closed(id string, t *Task) (*Task, error) {
 		}
 		shut.Progress = &progress
 	}
+	if t.Dialogue != nil {
+		d := *t.Dialogue
+		if d.Notes, err = s.close(id, d.Notes); err != nil {
+			return nil, err
+		}
+		shut.Dialogue = &d
+	}
 	return &shut, nil
 }
 
 // opened is a task as callers see it. A value that cannot be opened any more is
 // null.
 func (s sealedTable) opened(id string, t *Task) *Task {
-	if !private(t) || len(t.Result) == 0 && t.Progress == nil {
+	if !private(t) || bare(t) {
 		return t
 	}
 	open := *t
@@ -115,6 +130,11 @@ func (s sealedTable) opened(id string, t *Task) *Task {
 		progress := *t.Progress
 		progress.Data = s.open(id, progress.Data)
 		open.Progress = &progress
+	}
+	if t.Dialogue != nil {
+		d := *t.Dialogue
+		d.Notes = s.open(id, d.Notes)
+		open.Dialogue = &d
 	}
 	return &open
 }

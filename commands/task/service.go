@@ -21,6 +21,9 @@ type Options struct {
 	// Others keep tasks of their own: those of groups, and those that wait for an
 	// approval.
 	Others []Source
+	// Runs are runs of workflows, which do the work of tasks that messages began; nil:
+	// there are none.
+	Runs func(protocol.TaskID) (*Task, bool)
 	// Publish sends an event of a task on its topic.
 	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID string
@@ -101,7 +104,7 @@ func (s *Service) Recover(ctx context.Context) error {
 func (s *Service) FailOrphans(ctx context.Context) error {
 	var unfinished []protocol.TaskID
 	for id, t := range s.Tasks.All() {
-		if !t.State.over() && s.find(protocol.TaskID(id)) == nil {
+		if !t.State.over() && !t.hasSuccessor() && s.find(protocol.TaskID(id)) == nil {
 			unfinished = append(unfinished, protocol.TaskID(id))
 		}
 	}
@@ -114,7 +117,7 @@ func (s *Service) FailOrphans(ctx context.Context) error {
 	}
 	for _, id := range unfinished {
 		_, _, err := records.Change(ctx, s.Tasks, string(id), func(t *Task, _ uint64) (*Task, error) {
-			if t == nil || t.State.over() || !orphaned(t.Owner) {
+			if t == nil || t.State.over() || t.hasSuccessor() || !orphaned(t.Owner) {
 				return t, nil
 			}
 			return t.end(nil, stopped(t.State), s.Now()), nil
@@ -208,8 +211,16 @@ func (s *Service) find(id protocol.TaskID) *run {
 	return s.live[id]
 }
 
-// view is a task as it is right now.
+// view is a task as it is right now, as callers see it.
 func (s *Service) view(t *Task) Task {
+	if t.Dialogue == nil {
+		return s.latest(t)
+	}
+	return *s.standing(t).shown()
+}
+
+// latest is a task with what is in memory of it alone.
+func (s *Service) latest(t *Task) Task {
 	if r := s.find(t.ID); r != nil {
 		return *r.now()
 	}

@@ -39,6 +39,9 @@ func (s *Service) sweep() {
 func (s *Service) expired() []string {
 	var ended []*Task
 	for _, t := range s.Tasks.All() {
+		if t.hasSuccessor() {
+			t = &s.standing(t).Task
+		}
 		if t.Ended != nil {
 			ended = append(ended, t)
 		}

@@ -50,6 +50,7 @@ type Task struct {
 	Owner     string           `json:"owner,omitempty" doc:"bridge that runs it, as ID/EPOCH; absent where one bridge works by itself"`
 	Waits     *Waits           `json:"waits,omitempty" doc:"of a waiting task: what it waits for"`
 	Group     *Group           `json:"group,omitempty" doc:"of a group task: who was asked and what they answered"`
+	Dialogue  *Dialogue        `json:"dialogue,omitempty" doc:"of a task that a message of A2A began: the conversation"`
 }
 
 // Waits are what a task waits for.

@@ -111,6 +111,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.llm = llm.New(llm.Options{Models: d.models.service, Loop: talker, Parked: d.parked, MayActFor: s.judge.MayAskFor})
 	d.chats = newChats(s, d.models, d.tools, talker, d.parked)
 	d.runs = newRuns(s, d.models, d.tools, d.approvals, d.files)
+	d.tasks.Runs = runsAsTasks(d)
 	parties := authz.Parties{Agents: d.agents, Keys: security.IndexKeys(credentials.keys), Certificates: s.promised.certificates.value}
 	d.policies = policy.NewService(policy.ServiceOptions{
 		Engine: s.policies, Records: store.NewTable[policy.Record](s.Store, "policy"), Trials: store.NewTable[policy.Record](s.Store, "policy-trial"), Principal: parties.Principal, InScope: security.ScopeAllows,

@@ -71,6 +71,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	maps.Copy(mounts, page.Mounts())
 	maps.Copy(mounts, site.Mounts())
 	mcp.mount(mounts)
+	mountA2A(s, d, router, authenticate, mounts)
 	mounts["/mqtt"] = pageTopics(server, authenticate)
 	mounts["/asyncapi.json"] = asyncAPI(s, d, set, authenticate)
 	api, err := newAPI(s, d, router, south, mounts, ready, authenticate)

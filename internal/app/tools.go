@@ -22,6 +22,7 @@ type toolParts struct {
 	executor  *tools.Executor
 	retriever *tools.HybridRetriever
 	servers   *servers.Service
+	skills    *bridge.Skills
 	offered   *tools.Catalogue // to MCP clients: the catalogue, and what is for people alone
 	instance  string           // tells this bridge from other MCP servers
 	record    events.Tools
@@ -41,6 +42,7 @@ func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispa
 		return nil, err
 	}
 	t := &toolParts{
+		skills:   known,
 		instance: protocol.NewID(),
 		record:   events.Tools{Trail: s.audit, Arguments: s.config.Audit.Arguments, Sealer: s.seals, Log: s.log},
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect"
+	a2adoor "github.com/aibridge/aibridge/doors/a2a"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/backup"
@@ -78,6 +79,7 @@ type Config struct {
 	Audit     audit.Settings        `yaml:"audit"`
 	Security  Security              `yaml:"security"`
 	MCP       mcpdoor.Settings      `yaml:"mcp"`
+	A2A       a2adoor.Settings      `yaml:"a2a"`
 	Approvals approval.Settings     `yaml:"approvals"`
 	ToolLoop  loop.Settings         `yaml:"tool_loop"`
 	Chat      conversation.Settings `yaml:"chat"`
@@ -178,6 +180,7 @@ func (c *Config) Check(known *commands.Set) error {
 	}
 	c.Audit.Check(fail)
 	c.MCP.Check(fail)
+	c.A2A.Check(fail)
 	c.Connect.HomeAssistant.Check(c.Root, fail)
 	c.Doors.NATS.Check(c.Root, fail)
 	c.Approvals.Check(fail)

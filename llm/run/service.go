@@ -199,6 +199,18 @@ func (s *Service) lookup(who *protocol.Principal, id string) (*Record, *live, er
 	return r, l, nil
 }
 
+// Standing is a run as it is now, whoever asks.
+func (s *Service) Standing(id string) (Result, bool) {
+	if l := s.find(id); l != nil {
+		return s.result(l.now()), true
+	}
+	r, _, ok := s.opts.Runs.Get(id)
+	if !ok {
+		return Result{}, false
+	}
+	return s.result(r), true
+}
+
 // Mark changes whenever a run comes to rest or goes on. It is "" of one that a
 // principal has not begun.
 func (s *Service) Mark(who *protocol.Principal, id string) string {

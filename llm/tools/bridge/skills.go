@@ -183,6 +183,18 @@ func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.S
 	return &s.made(e).skill, nil
 }
 
+// All describes the skills that somebody may invoke, the oldest first.
+func (s *Skills) All(ctx context.Context, env tools.Environment) []*Skill {
+	space := spaceOf(env)
+	var list []*Skill
+	for _, e := range s.entries(space) {
+		if s.may(ctx, env.Principal, space, e.id) == nil {
+			list = append(list, &s.made(e).skill)
+		}
+	}
+	return list
+}
+
 // declaredBy is what a skill declares of itself and of a capability, nil if it
 // has none of that name.
 func (s *Skills) declaredBy(space protocol.SpaceID, id protocol.SkillID, capability protocol.CapabilityID) []byte {

@@ -1,0 +1,174 @@
+package a2a
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/task"
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/llm/tools/bridge"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+)
+
+// Name marks calls by this door.
+const Name = "a2a"
+
+// Command is what the tasks of messages are said to run.
+const Command = "a2a.message"
+
+// Tasks keep what messages began. *task.Service does.
+type Tasks interface {
+	Converse(ctx context.Context, call *commands.Call, d task.Dialogue, do func(context.Context) (json.RawMessage, error)) (protocol.TaskID, error)
+	Standing(who *protocol.Principal, id protocol.TaskID) (*task.Standing, error)
+	Standings(who *protocol.Principal) iter.Seq[*task.Standing]
+	Unfinished() iter.Seq[*task.Standing]
+	Ended(id protocol.TaskID) <-chan struct{}
+	Note(ctx context.Context, id protocol.TaskID, edit func(json.RawMessage) (json.RawMessage, error)) error
+}
+
+// A Keeper keeps calls that somebody has to agree to. *loop.Calls is one.
+type Keeper interface {
+	Park(ctx context.Context, env tools.Environment, c *chat.ToolCall, q *tools.Question) (protocol.TaskID, error)
+}
+
+// Skills are the sets of skills that a principal may use. *bridge.Skills knows them.
+type Skills interface {
+	Skill(ctx context.Context, env tools.Environment, id protocol.SkillID) (*bridge.Skill, error)
+	All(ctx context.Context, env tools.Environment) []*bridge.Skill
+}
+
+// A Router runs commands.
+type Router interface {
+	Handle(ctx context.Context, in commands.Inbound) *protocol.Response
+}
+
+// Options configure a [Door]. All but the last are needed.
+type Options struct {
+	Catalogue *tools.Catalogue
+	Executor  *tools.Executor
+	Keeper    Keeper
+	Skills    Skills
+	Tasks     Tasks
+	Router    Router
+	// Authorize says why a principal may not do an action.
+	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
+	// MayDecideOwn reports whether a principal may decide about what is done for
+	// itself.
+	MayDecideOwn func(who *protocol.Principal) bool
+	// HasModel reports whether there is a language model for a space.
+	HasModel func(protocol.SpaceID) bool
+	// Authenticate yields who sends a request. Its error, one of the protocol's, is
+	// what the caller gets.
+	Authenticate func(*http.Request) (*protocol.Principal, error)
+	Grants       grant.Authority
+	// Transport reaches those that want to be told of tasks. Nil: nobody is told.
+	Transport *http.Transport
+	// Refuses says why a URL may not be called, or "".
+	Refuses func(url string) string
+
+	URL         string // of the endpoint as clients know it; as they call it when empty
+	BridgeID    string
+	Version     string
+	MaxBytes    int             // of one request, default 1 MiB
+	MaxRequests int             // under way at once, streams too, default 4096, of which everybody has a share
+	Leaving     context.Context // ends when the server stops, before it waits for requests
+	Log         *slog.Logger
+}
+
+// A Door serves A2A. Its methods may be called from several goroutines.
+type Door struct {
+	opts   Options
+	places *fair.Semaphore // of requests under way
+	feeds  *feeds
+	pushes *pushes
+
+	mu       sync.Mutex
+	sendings map[string]chan struct{} // messages that are being taken, by their senders and ids
+}
+
+// New makes a door.
+func New(o Options) *Door {
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
+	o.MaxRequests = cmp.Or(o.MaxRequests, 4096)
+	o.Version = cmp.Or(o.Version, "dev")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Leaving == nil {
+		o.Leaving = context.Background()
+	}
+	d := &Door{
+		opts:     o,
+		places:   fair.New(fair.Options{What: "A2A requests under way", Capacity: int64(o.MaxRequests)}),
+		sendings: make(map[string]chan struct{}),
+	}
+	d.feeds = newFeeds(d)
+	d.pushes = newPushes(d)
+	return d
+}
+
+// Run tells those that want to be told of tasks, until ctx ends.
+func (d *Door) Run(ctx context.Context) error {
+	d.pushes.run(ctx)
+	return nil
+}
+
+// A caller is who has sent a request, and to which agent.
+type caller struct {
+	env    tools.Environment
+	agent  string // "" for the bridge
+	origin string // of the URLs that the caller knows the bridge by
+}
+
+func (c *caller) who() *protocol.Principal { return c.env.Principal }
+
+// ask runs a command as the caller.
+func (d *Door) ask(ctx context.Context, env tools.Environment, command string, params any) (json.RawMessage, error) {
+	text, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	timeout := protocol.DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(max(time.Until(deadline), time.Millisecond), protocol.MaxTimeout)
+	}
+	request := protocol.Request{
+		Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Command: command, Params: text,
+		Metadata: protocol.Metadata{Timeout: timeout, TraceID: env.TraceID},
+	}
+	answer := d.opts.Router.Handle(ctx, commands.Inbound{Principal: env.Principal, Request: &request, Door: Name, Traceparent: env.Traceparent})
+	if answer.Err != nil {
+		return nil, answer.Err
+	}
+	return answer.Result, nil
+}
+
+// may says why a caller may not do an action with its tasks.
+func (d *Door) may(ctx context.Context, c *caller, action string) error {
+	return d.opts.Authorize(ctx, c.who(), action, commands.Resource{Type: "task", Space: c.who().Home()})
+}
+
+// standing is a task of the caller's that it has sent to the same agent.
+func (d *Door) standing(c *caller, id string) (*task.Standing, error) {
+	s, err := d.opts.Tasks.Standing(c.who(), protocol.TaskID(id))
+	if err != nil || s.Dialogue.Agent != c.agent {
+		return nil, noTask(id)
+	}
+	return s, nil
+}
+
+// noTask is the error for a task that there is not, that is somebody else's or
+// another agent's.
+func noTask(id string) error {
+	return refusal(taskNotFound, "there is no such task of yours, or not any more", "taskId", id)
+}

@@ -1,0 +1,329 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/aibridge/aibridge/commands/task"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+)
+
+// Bounds of push notifications.
+const (
+	maxConfigs  = 8 // of one task
+	attempts    = 3
+	firstPause  = time.Second
+	postTimeout = 10 * time.Second
+	maxPosts    = 64 // at once
+)
+
+// tokenHeader carries the token of a configuration.
+const tokenHeader = "X-A2A-Notification-Token"
+
+// pushes tell those that want to be told of tasks.
+type pushes struct {
+	door   *Door
+	client *http.Client // nil if nobody is told
+	posts  chan struct{}
+
+	mu      sync.Mutex
+	running context.Context // nil before and after
+	watched map[protocol.TaskID]bool
+	wg      sync.WaitGroup
+}
+
+func newPushes(d *Door) *pushes {
+	p := &pushes{door: d, posts: make(chan struct{}, maxPosts), watched: make(map[protocol.TaskID]bool)}
+	if d.opts.Transport != nil {
+		p.client = &http.Client{
+			Transport: d.opts.Transport, Timeout: postTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return p
+}
+
+// run goes on with the tasks that there are, and ends with ctx.
+func (p *pushes) run(ctx context.Context) {
+	if p.client == nil {
+		<-ctx.Done()
+		return
+	}
+	p.mu.Lock()
+	p.running = ctx
+	p.mu.Unlock()
+	for s := range p.door.opts.Tasks.Unfinished() {
+		kept := notesOf(s)
+		if len(kept.Push) == 0 {
+			continue
+		}
+		if who, err := p.door.opts.Grants.Principal(kept.Grant); err == nil { // otherwise its credential has ended
+			p.watch(tools.Environment{Principal: who, Space: who.Home()}, s.ID)
+		}
+	}
+	<-ctx.Done()
+	p.mu.Lock()
+	p.running = nil
+	p.mu.Unlock()
+	p.wg.Wait()
+	p.client.CloseIdleConnections()
+}
+
+// watch has those told that want to be told of a task.
+func (p *pushes) watch(env tools.Environment, id protocol.TaskID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil || p.watched[id] {
+		return
+	}
+	p.watched[id] = true
+	ctx := p.running
+	p.wg.Go(func() {
+		p.follow(ctx, env, id)
+		p.mu.Lock()
+		delete(p.watched, id)
+		p.mu.Unlock()
+	})
+}
+
+// follow tells of a task until it has ended, or the credential it was begun with.
+func (p *pushes) follow(ctx context.Context, env tools.Environment, id protocol.TaskID) {
+	ctx, release := grant.While(ctx, p.door.opts.Grants, grant.Of(env.Principal))
+	defer release()
+	for again := true; again && ctx.Err() == nil; {
+		l, leave, err := p.door.feeds.listen(ctx, env, id)
+		if err != nil {
+			return
+		}
+		again = p.hear(ctx, env, id, l)
+		leave()
+	}
+}
+
+// hear tells what a listener hears, and reports whether it was cut off before the end.
+func (p *pushes) hear(ctx context.Context, env tools.Environment, id protocol.TaskID, l *listener) (cut bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case event, ok := <-l.events:
+			if !ok {
+				return l.slow
+			}
+			p.tell(ctx, env, id, &event)
+			if event.state().terminal() {
+				return false
+			}
+		}
+	}
+}
+
+// tell tells all that want to be told of one event.
+func (p *pushes) tell(ctx context.Context, env tools.Environment, id protocol.TaskID, event *StreamResponse) {
+	s, err := p.door.opts.Tasks.Standing(env.Principal, id)
+	if err != nil {
+		return
+	}
+	body, err := json.Marshal(event)
+	if err != nil {
+		return
+	}
+	for _, config := range notesOf(s).Push {
+		p.deliver(ctx, &config, id, body)
+	}
+}
+
+// deliver tells one, and tries a few times, twice as far apart each time.
+func (p *pushes) deliver(ctx context.Context, config *PushConfig, id protocol.TaskID, body []byte) {
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		err := p.post(ctx, config, body)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if attempt == attempts {
+			p.door.opts.Log.Warn("a push notification could not be delivered", "task", id, "host", hostOf(config.URL), "attempts", attempt, "error", err)
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause *= 2
+	}
+}
+
+func (p *pushes) post(ctx context.Context, config *PushConfig, body []byte) error {
+	select {
+	case p.posts <- struct{}{}:
+		defer func() { <-p.posts }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, config.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", restType)
+	r.Header.Set("User-Agent", "aibridge")
+	r.Header.Set(versionHeader, Version)
+	if config.Token != "" {
+		r.Header.Set(tokenHeader, config.Token)
+	}
+	if a := config.Authentication; a != nil {
+		r.Header.Set("Authorization", a.Scheme+" "+a.Credentials)
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		if told, ok := errors.AsType[*url.Error](err); ok { // which begins with the URL, a secret at times
+			return told.Err
+		}
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be used again
+	_ = answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		return fmt.Errorf("HTTP %d", answer.StatusCode)
+	}
+	return nil
+}
+
+// hostOf tells receivers from each other, without the secrets in their URLs.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// check says why nobody can be told by a configuration.
+func (p *pushes) check(config *PushConfig) error {
+	if p.client == nil {
+		return notPushed()
+	}
+	u, err := url.Parse(config.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return invalid("url", "must be an absolute URL of HTTP")
+	}
+	if reason := p.door.opts.Refuses(config.URL); reason != "" {
+		return invalid("url", "is not called by the bridge: "+reason)
+	}
+	return nil
+}
+
+func notPushed() error {
+	return refusal(pushNotSupported, "push notifications are off here: listen by SubscribeToTask, or ask by GetTask")
+}
+
+// add adds a configuration to a task, or puts it in the place of the one of its id.
+func (p *pushes) add(ctx context.Context, c *caller, s *task.Standing, config PushConfig) (*PushConfig, error) {
+	if err := p.check(&config); err != nil {
+		return nil, err
+	}
+	if config.ID == "" {
+		config.ID = uuid.NewString()
+	}
+	config.Task, config.Tenant = "", ""
+	err := p.door.opts.Tasks.Note(ctx, s.ID, edited(func(n *notes) error {
+		n.Push = slices.DeleteFunc(n.Push, func(one PushConfig) bool { return one.ID == config.ID })
+		if len(n.Push) >= maxConfigs {
+			return protocol.Errorf(protocol.LimitReached, "a task has at most %d configurations", maxConfigs).With("limit", maxConfigs)
+		}
+		n.Push = append(n.Push, config)
+		return nil
+	}))
+	if err != nil {
+		return nil, err
+	}
+	p.watch(c.env, s.ID)
+	return config.of(s, c), nil
+}
+
+// of is a configuration as clients see it: of which task it is.
+func (c PushConfig) of(s *task.Standing, who *caller) *PushConfig {
+	c.Task, c.Tenant = string(s.ID), who.agent
+	return &c
+}
+
+// about is the task that a request about configurations is of.
+func (d *Door) about(ctx context.Context, c *caller, r *reader, tenant, id string) (*task.Standing, error) {
+	c.as(r, tenant)
+	if d.pushes.client == nil {
+		return nil, notPushed()
+	}
+	if err := r.fault(); err != nil {
+		return nil, err
+	}
+	if err := d.may(ctx, c, "task:get"); err != nil {
+		return nil, err
+	}
+	return d.standing(c, id)
+}
+
+func (d *Door) createPush(ctx context.Context, c *caller, r *reader) (any, error) {
+	config := readPush(r)
+	if config.Task == "" {
+		r.refuse("taskId", "is required")
+	}
+	s, err := d.about(ctx, c, r, config.Tenant, config.Task)
+	if err != nil {
+		return nil, err
+	}
+	return d.pushes.add(ctx, c, s, config)
+}
+
+func (d *Door) getPush(ctx context.Context, c *caller, r *reader) (any, error) {
+	n := readConfigNaming(r, true)
+	s, err := d.about(ctx, c, r, n.tenant, n.task)
+	if err != nil {
+		return nil, err
+	}
+	configs := notesOf(s).Push
+	i := slices.IndexFunc(configs, func(one PushConfig) bool { return one.ID == n.config })
+	if i < 0 {
+		return nil, refusal(taskNotFound, "the task has no such configuration", "taskId", n.task, "id", n.config)
+	}
+	return configs[i].of(s, c), nil
+}
+
+func (d *Door) listPush(ctx context.Context, c *caller, r *reader) (any, error) {
+	n := readConfigNaming(r, false)
+	s, err := d.about(ctx, c, r, n.tenant, n.task)
+	if err != nil {
+		return nil, err
+	}
+	list := []*PushConfig{}
+	for _, config := range notesOf(s).Push {
+		list = append(list, config.of(s, c))
+	}
+	return map[string]any{"configs": list}, nil // all of them: they are few
+}
+
+func (d *Door) deletePush(ctx context.Context, c *caller, r *reader) (any, error) {
+	n := readConfigNaming(r, true)
+	s, err := d.about(ctx, c, r, n.tenant, n.task)
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, d.opts.Tasks.Note(ctx, s.ID, edited(func(kept *notes) error {
+		kept.Push = slices.DeleteFunc(kept.Push, func(one PushConfig) bool { return one.ID == n.config })
+		return nil
+	}))
+}

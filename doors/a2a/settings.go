@@ -1,0 +1,48 @@
+package a2a
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/egress"
+)
+
+// Settings say whether the bridge is an agent by the Agent2Agent protocol.
+type Settings struct {
+	On          bool   `yaml:"on" doc:"serve A2A at /a2a, and the public card at /.well-known/agent-card.json"`
+	URL         string `yaml:"url" doc:"address of /a2a as clients know it, for the cards; as they call it when empty"`
+	Push        bool   `yaml:"push" doc:"tell the webhooks of clients of their tasks"`
+	PushPrivate bool   `yaml:"push_private" doc:"these webhooks may be at loopback and private addresses"`
+}
+
+// Check reports faults of the settings.
+func (s *Settings) Check(fail func(format string, args ...any)) {
+	if s.URL == "" {
+		return
+	}
+	if u, err := url.Parse(s.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		fail("a2a.url: %q is not an absolute URL of HTTP", s.URL)
+	}
+}
+
+// guard decides which webhooks may be called.
+func (s *Settings) guard() egress.Guard { return egress.Guard{AllowPrivate: s.PushPrivate} }
+
+// Refuses says why a webhook may not be called, or "".
+func (s *Settings) Refuses(endpoint string) string { return s.guard().RefusesURL(endpoint) }
+
+// Transport reaches the webhooks that may be called. It is nil if none is.
+func (s *Settings) Transport() *http.Transport {
+	if !s.Push {
+		return nil
+	}
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, Control: s.guard().Control}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		MaxIdleConnsPerHost: 2,
+		MaxConnsPerHost:     8,
+		IdleConnTimeout:     30 * time.Second,
+	}
+}

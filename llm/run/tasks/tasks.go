@@ -1,0 +1,35 @@
+// Package tasks shows runs of workflows as tasks.
+package tasks
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/commands/task"
+	"github.com/aibridge/aibridge/llm/run"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Of is a run as a task: one that waits for its user is waiting, and has what it said
+// as its result, as one that is done.
+func Of(runs *run.Service, id protocol.TaskID) (*task.Task, bool) {
+	r, ok := runs.Standing(string(id))
+	if !ok {
+		return nil, false
+	}
+	t := &task.Task{ID: id, Command: "llm.run.start", State: task.Running, Started: time.UnixMilli(r.Started).UTC()}
+	ended := time.UnixMilli(r.Changed).UTC()
+	switch r.Phase {
+	case run.WaitingUser:
+		t.State = task.Waiting
+	case run.Completed:
+		t.State, t.Ended = task.Succeeded, &ended
+	case run.Failed:
+		t.State, t.Ended = task.Failed, &ended
+		t.Error = &task.Failure{Code: protocol.Internal, Message: r.Reason, Details: map[string]any{"stop_reason": r.Code}}
+	}
+	if r.Phase != run.Running {
+		t.Result, _ = json.Marshal(r) // which is data alone
+	}
+	return t, true
+}
