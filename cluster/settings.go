@@ -12,12 +12,14 @@ import (
 type Settings struct {
 	Working string `yaml:"working" doc:"how many bridges of one state and root work at a time: one, with the others standing by, or all (a preview)"`
 
-	Join      []string `yaml:"join" doc:"addresses of the three or five bridges that keep the state together, this one's too; a bridge that is not among them keeps no copy"`
-	Listen    string   `yaml:"listen" doc:"address for the other bridges, which share the state without a NATS to install"`
-	Advertise string   `yaml:"advertise" doc:"address under which the others reach it, if not cluster.listen"`
-	Key       string   `yaml:"key" doc:"file with the key of the cluster, which aibridge cluster init makes"`
-	Window    int      `yaml:"drain_window_seconds" doc:"over how long a bridge that ends sends its clients to the others, so that they do not all come at once"`
-	Name      string   `yaml:"name" doc:"name of the cluster that the bridges form"`
+	Join           []string `yaml:"join" doc:"addresses of the three or five bridges that keep the state together, this one's too; a bridge that is not among them keeps no copy"`
+	Listen         string   `yaml:"listen" doc:"address for the other bridges, which share the state without a NATS to install"`
+	Advertise      string   `yaml:"advertise" doc:"address under which the others reach it, if not cluster.listen"`
+	Key            string   `yaml:"key" doc:"file with the key of the cluster, which aibridge cluster init makes"`
+	Relay          string   `yaml:"relay" doc:"address for direct connections with the other bridges that work, over which messages then go instead of NATS; off if empty"`
+	RelayAdvertise string   `yaml:"relay_advertise" doc:"address under which the others reach cluster.relay, if not that"`
+	Window         int      `yaml:"drain_window_seconds" doc:"over how long a bridge that ends sends its clients to the others, so that they do not all come at once"`
+	Name           string   `yaml:"name" doc:"name of the cluster that the bridges form"`
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
@@ -57,6 +59,7 @@ func (s *Settings) Check(shared, files bool, fail func(format string, args ...an
 	if s.Window < 0 || s.Window > MostWindow {
 		fail("cluster.drain_window_seconds: %d is not within 0 and %d", s.Window, MostWindow)
 	}
+	s.checkRelay(fail)
 	if !s.Formed() {
 		for name, value := range map[string]string{"listen": s.Listen, "advertise": s.Advertise, "key": s.Key} {
 			if value != "" {
@@ -92,6 +95,25 @@ func (s *Settings) checkFormed(fail func(format string, args ...any)) {
 	}
 	if !nameRule.MatchString(s.Name) {
 		fail("cluster.name: %q must be letters, digits, - and _", s.Name)
+	}
+}
+
+// checkRelay tells fail what is wrong with the settings of direct connections.
+func (s *Settings) checkRelay(fail func(format string, args ...any)) {
+	host, _, err := net.SplitHostPort(s.Relay)
+	ip := net.ParseIP(host)
+	switch {
+	case s.Relay == "" && s.RelayAdvertise == "":
+	case s.Relay == "":
+		fail("cluster.relay_advertise: needs cluster.relay, the address to listen at")
+	case Working(s.Working) != All:
+		fail("cluster.relay: needs cluster.working all; where one bridge works, nothing is relayed")
+	case err != nil:
+		fail("cluster.relay: %q is not host:port", s.Relay)
+	case s.RelayAdvertise != "" && !isAddress(s.RelayAdvertise):
+		fail("cluster.relay_advertise: %q is not host:port", s.RelayAdvertise)
+	case s.RelayAdvertise == "" && (host == "" || ip != nil && ip.IsUnspecified()):
+		fail("cluster.relay: %q leads nobody here; set cluster.relay_advertise to where the others reach it", s.Relay)
 	}
 }
 

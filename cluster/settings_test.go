@@ -28,6 +28,13 @@ func TestSettingsOfAClusterAreChecked(t *testing.T) {
 		"a key alone":        {func(s *Settings) { s.Join, s.Listen = nil, "" }, "cluster.key: needs cluster.join"},
 		"all of one":         {func(s *Settings) { *s = Settings{Working: "all"} }, "cluster.working: all needs a state that the bridges share"},
 		"too long a window":  {func(s *Settings) { s.Window = 601 }, "cluster.drain_window_seconds: 601 is not within 0 and 600"},
+		"lines":              {func(s *Settings) { s.Working, s.Relay = "all", "a:0" }, ""},
+		"lines elsewhere":    {func(s *Settings) { s.Working, s.Relay, s.RelayAdvertise = "all", ":7000", "a:7000" }, ""},
+		"lines of one":       {func(s *Settings) { s.Relay = "a:7000" }, "cluster.relay: needs cluster.working all"},
+		"lines everywhere":   {func(s *Settings) { s.Working, s.Relay = "all", "0.0.0.0:7000" }, "set cluster.relay_advertise"},
+		"lines to no port":   {func(s *Settings) { s.Working, s.Relay = "all", "a" }, `cluster.relay: "a" is not host:port`},
+		"lines from nowhere": {func(s *Settings) { s.RelayAdvertise = "a:7000" }, "cluster.relay_advertise: needs cluster.relay"},
+		"lines to port 0":    {func(s *Settings) { s.Working, s.Relay, s.RelayAdvertise = "all", "a:0", "a:0" }, `cluster.relay_advertise: "a:0" is not host:port`},
 		"some":               {func(s *Settings) { s.Working = "some" }, `cluster.working: "some" is neither one nor all`},
 	} {
 		s, told := good, []string{}

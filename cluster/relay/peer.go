@@ -25,6 +25,7 @@ type peer struct {
 	out            outbound
 	in             inbound
 
+	asked    bool          // it has said hello, and waits for this one's
 	wanted   bool          // bytes are missing that the peer is to send again
 	due      bool          // the peer is to be told how far its stream is
 	told     uint64        // what it was told last to be received
@@ -133,6 +134,10 @@ func (p *peer) announce(batches []routes.Batch, round uint64) {
 func (p *peer) frame(dst []byte) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.asked {
+		p.asked = false
+		return p.hello(true).append(dst)
+	}
 	f := frame{kind: data, from: p.r.o.Self.Epoch, to: p.epoch, start: p.start}
 	if p.state != open {
 		return nil
@@ -155,15 +160,13 @@ func (p *peer) frame(dst []byte) []byte {
 }
 
 // hello is what the peer has to know before the streams begin. answered says
-// that its own is here.
-func (p *peer) hello(answered bool) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f := frame{kind: hello, from: p.r.o.Self.Epoch, to: p.epoch, received: p.in.marked}
+// that its own is here. mu is held.
+func (p *peer) hello(answered bool) *frame {
+	f := &frame{kind: hello, from: p.r.o.Self.Epoch, to: p.epoch, received: p.in.marked}
 	if answered {
 		f.start = 1
 	}
-	return f.append(nil)
+	return f
 }
 
 // run sends to the peer until the bridge is gone.
@@ -197,8 +200,9 @@ func (p *peer) tick() {
 	p.watch()
 	switch p.state {
 	case calling:
+		f := p.hello(false).append(nil)
 		p.mu.Unlock()
-		p.r.send(p, p.hello(false))
+		p.r.send(p, f)
 		return
 	case open:
 		p.due = p.due || p.in.received != p.told || p.in.accepted != p.taken
@@ -234,6 +238,18 @@ func (p *peer) lag() time.Duration {
 	return time.Since(p.since)
 }
 
+// resume has sent again what is not received, and tells how far the peer's stream
+// is: what was said last may be lost.
+func (p *peer) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == open {
+		p.out.rewind()
+		p.stuck, p.probing, p.due = 0, false, true
+	}
+	p.signal()
+}
+
 // ticksLost are the ticks after which what was sent and not received is sent
 // again unasked.
 const ticksLost = 4
@@ -242,6 +258,10 @@ const ticksLost = 4
 func (p *peer) greeted(f *frame) (fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if f.start == 0 {
+		p.asked = true // who takes frames does not wait for what is sent
+		p.signal()
+	}
 	if p.state != calling || p.epoch != f.from {
 		return false
 	}

@@ -32,7 +32,8 @@ type Member struct {
 }
 
 // A Transport carries frames of 64 KiB at most. It may lose them, double them
-// and change their order. What comes it gives to [Relay.Take].
+// and change their order. What comes it gives to [Relay.Take], also from several
+// goroutines; if it knows that it lost some, it calls [Relay.Resume].
 type Transport interface {
 	// Send carries a frame to a bridge. It may wait a moment, and does not keep
 	// the frame.
@@ -210,7 +211,7 @@ func (p *peer) is(m Member) (before Node, ended bool) {
 	before = Node{p.id, p.epoch}
 	if m.Epoch != p.epoch {
 		ended = p.epoch != 0 && !p.waits
-		p.epoch, p.state, p.known = m.Epoch, absent, false
+		p.epoch, p.state, p.known, p.asked = m.Epoch, absent, false, false
 		p.in = inbound{marked: p.r.local.Marked(p.id, m.Epoch)}
 	} else if m.Waits && !p.waits {
 		ended = p.epoch != 0
@@ -248,6 +249,14 @@ func (p *peer) lost(left []leftover) (end uint64, _ []leftover) {
 	return p.out.end, left
 }
 
+// Resume has sent again at once what a bridge is not known to have received. The
+// transport calls it when frames on their way may be lost.
+func (r *Relay) Resume(bridge string) {
+	if p := r.peer(bridge); p != nil {
+		p.resume()
+	}
+}
+
 // send carries a frame to a bridge. A frame that is lost is sent again.
 func (r *Relay) send(p *peer, frame []byte) {
 	if err := r.o.Transport.Send(p.id, frame); err != nil {
@@ -274,9 +283,6 @@ func (r *Relay) Take(from string, encoded []byte) {
 	if f.kind == hello {
 		if p.greeted(&f) {
 			r.announceSoon()
-		}
-		if f.start == 0 {
-			r.send(p, p.hello(true))
 		}
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cluster/direct"
 	"github.com/aibridge/aibridge/cluster/routes"
 	"github.com/aibridge/aibridge/internal/leaks"
 )
@@ -30,7 +31,8 @@ type world struct {
 	cut   map[[2]string]bool
 	nodes map[string]*host
 	epoch uint64
-	heirs bool // the sessions of who is dead are served by somebody sooner or later
+	heirs bool   // the sessions of who is dead are served by somebody sooner or later
+	lines *lines // between the bridges, beside the network; nil for none
 }
 
 // A host is a bridge over the runs of its process. What it has stored stays.
@@ -49,6 +51,7 @@ type host struct {
 type process struct {
 	h       *host
 	relay   *Relay
+	direct  *direct.Switch // nil without lines
 	notes   *notebook
 	epoch   uint64
 	storing sync.Mutex // one group at a time
@@ -59,7 +62,15 @@ type process struct {
 }
 
 func newWorld(t *testing.T, seed uint64, names ...string) *world {
+	return worldOf(nil, t, seed, names...)
+}
+
+// worldOf is a world whose bridges have lines, unless lined is nil.
+func worldOf(lined func() *lines, t *testing.T, seed uint64, names ...string) *world {
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), cut: make(map[[2]string]bool), nodes: make(map[string]*host)}
+	if lined != nil {
+		w.lines = lined()
+	}
 	for _, name := range names {
 		w.nodes[name] = &host{w: w, id: name, mark: make(map[string]broker.Mark)}
 		w.start(name)
@@ -78,9 +89,10 @@ func (w *world) begin(name string, adopted bool) {
 	h.last, h.adopted = w.epoch, adopted
 	p := &process{h: h, epoch: w.epoch}
 	w.mu.Unlock()
-	p.relay = New(Options{Self: Node{name, p.epoch}, Key: &testKey, Transport: wire{w, name}, Window: 32 << 10, Outbox: 256 << 10})
+	p.relay = New(Options{Self: Node{name, p.epoch}, Key: &testKey, Transport: w.transport(p), Window: 32 << 10, Outbox: 256 << 10})
 	p.notes = newNotebook(p.relay)
 	p.relay.Start(p)
+	w.listen(p)
 	w.mu.Lock()
 	h.run = p
 	w.mu.Unlock()
@@ -95,6 +107,7 @@ func (w *world) kill(name string) {
 	p.mu.Lock()
 	p.killed = true
 	p.mu.Unlock()
+	w.hangUp(p)
 	p.relay.Close()
 }
 
@@ -113,6 +126,7 @@ func (w *world) agree() {
 	}
 	w.mu.Unlock()
 	for _, p := range w.running() {
+		w.connect(p)
 		if p.h.adopted {
 			p.relay.Reconcile(publishers)
 		} else {
@@ -342,11 +356,15 @@ func (w *world) verify(promises []*promise) {
 // TestEveryMessageThatIsAcceptedIsThereOnce sends between three bridges while
 // frames are lost, pairs are cut and processes are killed.
 func TestEveryMessageThatIsAcceptedIsThereOnce(t *testing.T) {
+	acceptedAndThereOnce(t, nil)
+}
+
+func acceptedAndThereOnce(t *testing.T, lined func() *lines) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				names := []string{"a", "b", "c"}
-				w := newWorld(t, seed, names...)
+				w := worldOf(lined, t, seed, names...)
 				w.loss, w.heirs = int(seed%4*8), seed%8 >= 4
 				roll := rand.New(rand.NewPCG(seed, 2))
 				var promises []*promise
@@ -421,6 +439,8 @@ func (w *world) harm(roll *rand.Rand, names []string) {
 		w.mu.Unlock()
 	case 4, 5:
 		w.heal()
+	case 8, 9, 10:
+		w.snap(one, other)
 	}
 }
 
@@ -433,11 +453,15 @@ func (w *world) heal() {
 // TestWhoIsToldThatAllKnowIsHeardByAll has clients subscribe at three bridges:
 // at the moment a subscription is acknowledged, each of the others knows of it.
 func TestWhoIsToldThatAllKnowIsHeardByAll(t *testing.T) {
+	toldWhenAllKnow(t, nil)
+}
+
+func toldWhenAllKnow(t *testing.T, lined func() *lines) {
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				names := []string{"a", "b", "c", "d"}
-				w := newWorld(t, seed, names...)
+				w := worldOf(lined, t, seed, names...)
 				w.loss = int(seed % 4 * 8)
 				roll := rand.New(rand.NewPCG(seed, 3))
 				var answered atomic.Int32

@@ -53,9 +53,41 @@ func writeCluster(w io.Writer, result json.RawMessage) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	if err := writePeers(w, c.BridgeID, c.Peers); err != nil {
+		return err
+	}
 	for _, p := range c.Parts {
 		if !p.OK {
 			fmt.Fprintf(w, "%s of %s does not work: %s\n", printable(p.Name), printable(c.BridgeID), printable(p.Why))
+		}
+	}
+	return nil
+}
+
+// writePeers shows how messages go from the bridge that answers to the others.
+func writePeers(w io.Writer, from string, peers []status.Peer) error {
+	if len(peers) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\nMessages of %s to\n", printable(from))
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "NODE\tFLOW\tBY\tADDRESS\tSINCE\tQUEUED\tDROPPED\t")
+	for _, p := range peers {
+		flow, since := "yes", "-"
+		if !p.Open {
+			flow = "no"
+		}
+		if p.Since != 0 {
+			since = time.UnixMilli(p.Since).Format("2006-01-02 15:04:05")
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", printable(p.BridgeID), flow, printable(string(p.By)), cmp.Or(printable(p.Address), "-"), since, p.Queued, p.Dropped)
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, p := range peers {
+		if p.Why != "" {
+			fmt.Fprintf(w, "no direct connection with %s: %s\n", printable(p.BridgeID), printable(p.Why))
 		}
 	}
 	return nil

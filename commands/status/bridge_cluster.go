@@ -43,8 +43,31 @@ type ClusterResult struct {
 	BridgeID string `json:"bridge_id" doc:"id of the bridge that answers"`
 	Cluster
 	Members []cluster.Member `json:"members" doc:"the living bridges that share the state, this one too, the oldest first; the oldest does what exactly one does"`
+	Peers   []Peer           `json:"peers,omitempty" doc:"how messages go to the other bridges that work, or are served by others; absent if the bridge works alone"`
 	Parts   []Part           `json:"parts" doc:"what the bridge cannot work without"`
 }
+
+// A Peer is another bridge, as messages are relayed to it.
+type Peer struct {
+	BridgeID string `json:"bridge_id" doc:"id of the other bridge"`
+	Epoch    uint64 `json:"epoch,omitempty" doc:"number of its run; absent if none is known"`
+	By       Way    `json:"by" enum:"direct,nats" doc:"how messages go to it: over a connection of their own, or over NATS"`
+	Address  string `json:"address,omitempty" doc:"where it listens for direct connections, HOST:PORT; absent if one of the two bridges does not"`
+	Since    int64  `json:"since,omitempty" doc:"when the direct connection was made, Unix milliseconds; absent if there is none"`
+	Why      string `json:"why,omitempty" doc:"why there is no direct connection although both listen; absent if there is one"`
+	Open     bool   `json:"open" doc:"whether messages flow"`
+	Queued   int    `json:"queued_bytes" doc:"what it has not accepted, in bytes"`
+	Dropped  uint64 `json:"dropped" doc:"messages of QoS 0 that it did not get because it does not keep up"`
+}
+
+// A Way is how messages go to another bridge.
+type Way string
+
+// The ways to another bridge.
+const (
+	Direct   Way = "direct"
+	OverNATS Way = "nats"
+)
 
 // A Part is one thing that a bridge cannot work without.
 type Part struct {
@@ -64,6 +87,9 @@ func (s *Service) ShowCluster(context.Context, *commands.Call, ClusterParams) (C
 	result := ClusterResult{BridgeID: s.BridgeID, Cluster: s.Cluster, Members: []cluster.Member{}, Parts: []Part{}}
 	if s.Members != nil {
 		result.Members = s.Members()
+	}
+	if s.Peers != nil {
+		result.Peers = s.Peers()
 	}
 	for _, c := range s.Checks {
 		part := Part{Name: c.Name, OK: true}

@@ -73,7 +73,9 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 		skills:     skills,
 		namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s, ring),
 		announcers: store.NewTable[homeassistant.Announcer](s.Store, "announcer"),
-		relay:      newRelaying(s, ring),
+	}
+	if d.relay, err = newRelaying(s, ring); err != nil {
+		return nil, err
 	}
 	if d.agents, err = newRegistry(s, skills, ring, d.models, d.relay); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	ready := newReadiness(s, checks)
 	readings := status.New(status.Options{
 		Metrics: s.metrics, Version: s.version, BridgeID: s.config.ID, Ready: ready.Check,
-		Settings: s.config.Show(), Cluster: s.Cluster(&s.config), Members: s.Members.Members, Checks: checks, Drainer: newDrainer(s, server, d.relay),
+		Settings: s.config.Show(), Cluster: s.Cluster(&s.config), Members: s.Members.Members, Peers: d.relay.show, Checks: checks, Drainer: newDrainer(s, server, d.relay),
 	})
 	s.life.Run("readings", readings.Run)
 	families := append(d.families(), readings, mqttsession.New(s.clients), s.audit)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/cluster/direct"
 	"github.com/aibridge/aibridge/cluster/estate"
 	"github.com/aibridge/aibridge/cluster/relay"
 	"github.com/aibridge/aibridge/cluster/routes"
@@ -35,11 +36,14 @@ type relaying struct {
 	store   *store.Store
 	key     *routes.Key
 	line    *store.RelayLine
+	lines   *direct.Switch // nil for a bridge that is to have none
 	log     *slog.Logger
 	server  *broker.Broker
 	changed chan struct{} // holds a token when somebody has come or gone
 	unwatch func()        // ends the hearing of who comes and goes
 	stop    func()        // ends the taking up of that
+
+	settings cluster.Settings
 
 	reconciling sync.Mutex
 
@@ -49,19 +53,27 @@ type relaying struct {
 }
 
 // newRelaying returns the bridge's relay, nil for a bridge that works alone.
-func newRelaying(s *state, ring *security.Keyring) *relaying {
+func newRelaying(s *state, ring *security.Keyring) (*relaying, error) {
 	if !s.Members.Shared() || s.Members.Working() != cluster.All {
-		return nil
+		return nil, nil
 	}
 	key := routes.Key(ring.MAC("cluster", "routes", "")) // which all bridges share
 	self := s.Members.Self()
 	r := &relaying{
 		members: s.Members, store: s.Store, key: &key, line: s.Store.Relay(self.ID), log: s.log, changed: make(chan struct{}, 1),
 		claims: commands.NewDigester(ring.MAC("cluster", "claims", "")),
-		secret: sessions.Secret(ring.MAC("cluster", "sessions", "")),
+		secret: sessions.Secret(ring.MAC("cluster", "sessions", "")), settings: s.config.Cluster,
+	}
+	var transport relay.Transport = r.line
+	lines, err := r.newLines(s, ring)
+	if err != nil {
+		return nil, err
+	}
+	if r.lines = lines; lines != nil {
+		transport = lines
 	}
 	r.Relay = relay.New(relay.Options{
-		Self: relay.Node(self), Key: r.key, Transport: r.line, Log: s.log, Registerer: s.metrics,
+		Self: relay.Node(self), Key: r.key, Transport: transport, Log: s.log, Registerer: s.metrics,
 	})
 	r.records = store.NewTable[estate.Record](s.Store, "estate").Essential()
 	r.records.OnChange(func(string, *estate.Record, *estate.Record) { r.change() })
@@ -69,7 +81,7 @@ func newRelaying(s *state, ring *security.Keyring) *relaying {
 		Records: r.records, Members: s.Members, Serve: r.serve, Ready: takesRelayed, Log: s.log, Registerer: s.metrics,
 	})
 	r.errands = newErrands(r.Relay)
-	return r
+	return r, nil
 }
 
 func takesRelayed(m cluster.Member) bool { return m.Notes[relayNote] != "" }
@@ -95,6 +107,9 @@ func (r *relaying) begin(server *broker.Broker) error {
 		cancel()
 		watching.Wait()
 	}
+	if err := r.openLines(); err != nil {
+		return err
+	}
 	r.change()
 	return r.members.Note(relayNote, "1")
 }
@@ -119,6 +134,7 @@ func (r *relaying) reconcile() {
 	peers := r.estates.Peers()
 	join(r.directory, peers)
 	connect(r.line, r.Relay, peers, r.log)
+	r.draw(peers)
 }
 
 // join has a directory know all bridges that may publish before it hears of any:
@@ -214,6 +230,7 @@ func (r *relaying) close(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	r.closeLines()
 	r.Close()
 	return r.line.Listen(nil, nil)
 }

@@ -18,11 +18,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/aibridge/aibridge/internal/membercert"
 )
 
 // MostMembers is how many servers keep the state at most. More would make each
 // write wait for more disks; further bridges keep no copy.
 const MostMembers = 5
+
+// routeName is the name of every server of a cluster in its certificate: who has
+// the key of the cluster may be any of them.
+const routeName = "member.cluster.aibridge"
 
 // ClusterOptions configure a server that is embedded in this process and forms a
 // cluster with those in other bridges.
@@ -87,7 +93,7 @@ func memberOptions(o *ClusterOptions) (*server.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	secure, err := routeTLS(o.Key)
+	secure, err := membercert.TLS(o.Key, "routes", routeName)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +210,7 @@ func (s *Server) waitsFor(ctx context.Context) string {
 
 // probe looks whether a member is there, has the key, and is of this cluster.
 func (o *ClusterOptions) probe(ctx context.Context, member string) error {
-	secure, err := routeTLS(o.Key)
+	secure, err := membercert.TLS(o.Key, "routes", routeName)
 	if err != nil {
 		return err
 	}

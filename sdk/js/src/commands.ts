@@ -543,6 +543,17 @@ export interface Commands {
         ok: boolean;
         why?: string;
       }[];
+      peers?: ({
+        address?: string;
+        bridge_id: string;
+        by: "direct" | "nats";
+        dropped: number;
+        epoch?: number;
+        open: boolean;
+        queued_bytes: number;
+        since?: number;
+        why?: string;
+      })[];
       replicas: number;
       servers?: string[];
       standby: boolean;

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/aibridge/aibridge/cluster/direct"
+	"github.com/aibridge/aibridge/cluster/relay"
+	"github.com/aibridge/aibridge/commands/status"
+	"github.com/aibridge/aibridge/security"
+)
+
+// directNote is the part of a bridge's record that says where others reach it for
+// direct lines.
+const directNote = "direct"
+
+// newLines returns what carries frames over direct lines, and over NATS where there
+// are none; nil for a bridge that is to have none.
+func (r *relaying) newLines(s *state, ring *security.Keyring) (*direct.Switch, error) {
+	if s.config.Cluster.Relay == "" {
+		return nil, nil
+	}
+	return direct.New(direct.Options{
+		Self: direct.Node(s.Members.Self()),
+		// All bridges of the cluster compare the pepper when they join. Bridges of
+		// another root are of another cluster, although they may have the same.
+		Secret:   ring.MAC("cluster", "direct", s.config.Root),
+		Fallback: r.line, Changed: func(bridge string) { r.Resume(bridge) },
+		Log: s.log, Registerer: s.metrics,
+	})
+}
+
+// openLines listens for direct lines, and tells the others where.
+func (r *relaying) openLines() error {
+	if r.lines == nil {
+		return nil
+	}
+	listener, err := net.Listen("tcp", r.settings.Relay)
+	if err != nil {
+		return fmt.Errorf("cluster.relay: %w", err)
+	}
+	r.lines.Start(listener, r.Take)
+	address := r.settings.RelayAdvertise
+	if address == "" {
+		host, _, _ := net.SplitHostPort(r.settings.Relay) // it was checked
+		_, port, _ := net.SplitHostPort(listener.Addr().String())
+		address = net.JoinHostPort(host, port)
+	}
+	return r.members.Note(directNote, address)
+}
+
+// draw has lines with all bridges that listen for them, as far as messages for them
+// go to their own process: what another bridge serves for one goes over NATS, also
+// while that one is back and has not taken it over.
+func (r *relaying) draw(peers []relay.Member) {
+	if r.lines == nil {
+		return
+	}
+	var wanted []direct.Peer
+	for _, m := range r.members.Members() {
+		own := func(p relay.Member) bool { return p.Node == relay.Node(m.Node) && !p.Adopted && !p.Waits }
+		if address := m.Notes[directNote]; address != "" && slices.ContainsFunc(peers, own) {
+			wanted = append(wanted, direct.Peer{Node: direct.Node(m.Node), Address: address})
+		}
+	}
+	r.lines.Reconcile(wanted)
+}
+
+// closeLines ends all lines. What is still to be sent goes over NATS.
+func (r *relaying) closeLines() {
+	if r.lines != nil {
+		r.lines.Close()
+	}
+}
+
+// show tells how messages go to the other bridges; nothing for a bridge that works
+// alone.
+func (r *relaying) show() []status.Peer {
+	if r == nil {
+		return nil
+	}
+	lines := make(map[string]direct.Status)
+	if r.lines != nil {
+		for _, l := range r.lines.Status() {
+			lines[l.Bridge] = l
+		}
+	}
+	var all []status.Peer
+	for _, p := range r.Peers() {
+		shown := status.Peer{BridgeID: p.ID, Epoch: p.Epoch, By: status.OverNATS, Open: p.Open, Queued: p.Queued, Dropped: p.Dropped}
+		if l, wanted := lines[p.ID]; wanted {
+			shown.Address, shown.Why = l.Address, l.Why
+			if l.Direct {
+				shown.By, shown.Since = status.Direct, l.Since.UnixMilli()
+			}
+		}
+		all = append(all, shown)
+	}
+	return all
+}
