@@ -52,6 +52,40 @@ func mqttCommand() *cobra.Command {
 	return cmd
 }
 
+func relayCommand() *cobra.Command {
+	var program string
+	var o bench.RelayOptions
+	cmd := &cobra.Command{
+		Use:   "relay",
+		Short: "Measure what a message between two bridges costs, over NATS and directly",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			program, err := bridgeProgram(program)
+			if err != nil {
+				return err
+			}
+			if program, err = filepath.Abs(program); err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			o.Bridge, o.NATS = []string{program, "serve"}, []string{self, "drill-nats"}
+			o.Progress = progressTo(cmd)
+			report, err := bench.Relay(cmd.Context(), o)
+			if writeErr := report.WriteTable(cmd.OutOrStdout()); err == nil {
+				err = writeErr
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&program, "bridge", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
+	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
+	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
+	return cmd
+}
+
 func invokeCommand() *cobra.Command {
 	var program string
 	var peers []string

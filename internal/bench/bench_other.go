@@ -17,3 +17,6 @@ func Guard(context.Context, GuardOptions) ([]Comparison, error) { return nil, er
 
 // Invoke needs Linux.
 func Invoke(context.Context, InvokeOptions) (Report, error) { return Report{}, errLinux }
+
+// Relay needs Linux.
+func Relay(context.Context, RelayOptions) (Report, error) { return Report{}, errLinux }

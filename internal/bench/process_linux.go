@@ -33,17 +33,15 @@ type process struct {
 // startBroker starts the peer's program in a directory of its own and waits
 // until it answers a CONNECT. With answer it is told to answer questions itself.
 func startBroker(ctx context.Context, p Peer, answer bool) (*process, error) {
-	raiseFileLimit()
-	dir, err := os.MkdirTemp("", "aibridge-bench-")
+	b, err := newProcess()
 	if err != nil {
 		return nil, err
 	}
-	b := &process{output: &tail{}, dir: dir, exited: make(chan struct{})}
 	if b.address, err = freeAddress(); err != nil {
 		b.stop()
 		return nil, err
 	}
-	argv, err := p.Command(b.address.String(), dir)
+	argv, err := p.Command(b.address.String(), b.dir)
 	if err != nil {
 		b.stop()
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
@@ -57,6 +55,16 @@ func startBroker(ctx context.Context, p Peer, answer bool) (*process, error) {
 		return nil, fmt.Errorf("%s does not answer: %w; it said: %s", p.Name, err, b.output)
 	}
 	return b, nil
+}
+
+// newProcess is one that is not started yet, in a directory of its own.
+func newProcess() (*process, error) {
+	raiseFileLimit()
+	dir, err := os.MkdirTemp("", "aibridge-bench-")
+	if err != nil {
+		return nil, err
+	}
+	return &process{output: &tail{}, dir: dir, exited: make(chan struct{})}, nil
 }
 
 // start runs the command. It is killed when this process ends, however it

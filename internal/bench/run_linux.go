@@ -16,6 +16,9 @@ type target struct {
 	version byte
 	pid     int  // 0 if its figures are not wanted
 	bridge  bool // questions are invocations of a skill
+
+	hears  netip.AddrPort // where those connect who receive, if it is elsewhere
+	beside []int          // processes whose processor time is the broker's, too
 }
 
 // A rig is everything of one run.
@@ -160,6 +163,9 @@ func (r *rig) dialAs(l *loop, clientID, filter string, role role) (*conn, error)
 		address: r.target.address, version: r.target.version, clientID: clientID,
 		filter: filter, qos: r.scenario.QoS,
 	}
+	if l == r.hearing && r.target.hears.IsValid() {
+		d.address = r.target.hears
+	}
 	if filter != "" {
 		d.receiveMaximum = r.scenario.ReceiveMaximum
 	}
@@ -236,28 +242,38 @@ func (r *rig) drive(ctx context.Context, o Options, result *Result) (stalled boo
 		warmup = 0
 		l.measuring.Store(true)
 	}
-	before := sample(r.target.pid, l)
+	before := r.sample()
 	l.sending.Store(true)
 	r.asking.wake()
 	stalled = r.pass(ctx, warmup, o.Patience)
 	if warmup > 0 {
-		before = sample(r.target.pid, l)
+		before = r.sample()
 		l.measuring.Store(true)
 	}
 	if !stalled {
 		stalled = r.pass(ctx, o.Duration, o.Patience)
 	}
-	after := sample(r.target.pid, l)
+	after := r.sample()
 	l.measuring.Store(l.limit > 0)
 	l.sending.Store(false)
 	// Losses at QoS 0 are told by silence, which need not be waited for long.
 	err := r.await(ctx, o.Patience, l.progress, r.settled)
 	stalled = stalled || errors.Is(err, errStalled) && r.scenario.QoS > 0
 	if l.limit > 0 {
-		after = sample(r.target.pid, l)
+		after = r.sample()
 	}
 	result.fill(before, after)
 	return stalled
+}
+
+// sample takes the figures of one moment of the run.
+func (r *rig) sample() moment {
+	m := sample(r.target.pid, r.load)
+	for _, pid := range r.target.beside {
+		m.broker += processorTimeOf(pid)
+		m.memory += memoryOf(pid)
+	}
+	return m
 }
 
 // pass lets time go by, unless the load is all sent, nothing moves any more or
@@ -319,11 +335,11 @@ func (r *rig) crowd(ctx context.Context, o Options) (Result, error) {
 		}
 		return -1
 	}
-	before := sample(r.target.pid, r.load)
+	before := r.sample()
 	stop := r.startLoops()
 	defer stop()
 	err := r.await(ctx, max(o.Patience, 5*time.Second), l.ready.Load, func() bool { return l.ready.Load() == int64(s.Subscribers) })
-	after := sample(r.target.pid, r.load)
+	after := r.sample()
 	after.received = before.received + l.ready.Load()
 	result.fill(before, after)
 	if err != nil {

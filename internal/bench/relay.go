@@ -1,0 +1,14 @@
+package bench
+
+import "time"
+
+// RelayOptions configure [Relay].
+type RelayOptions struct {
+	Bridge []string // the command that serves as a bridge
+	NATS   []string // the command that serves as NATS by a definition, see package drill
+	Rounds int      // of everything; default 3
+	// Duration is of each run; default 3 s.
+	Duration time.Duration
+	// Progress is told one line for each run, if not nil.
+	Progress func(line string)
+}
