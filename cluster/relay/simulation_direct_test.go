@@ -108,6 +108,13 @@ func (s *strand) Close() error {
 	return s.Conn.Close()
 }
 
+// lose has so many of a hundred frames lost on the network.
+func (w *world) lose(of int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loss = of
+}
+
 func (w *world) isCut(pair [2]string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +179,6 @@ func (w *world) transport(p *process) Transport {
 	if w.lines == nil || p.h.adopted {
 		return network
 	}
-	w.lines.w = w
 	var err error
 	p.direct, err = direct.New(direct.Options{
 		Self: direct.Node{ID: p.h.id, Epoch: p.epoch}, Secret: testKey[:], Fallback: network,
@@ -258,21 +264,21 @@ func TestBridgesUseTheirLinesAndGoOnWithoutThem(t *testing.T) {
 				}
 			}
 		}
-		w.loss = 100
+		w.lose(100)
 		send("the network is away")
 		for _, p := range w.running() {
 			if s := p.direct.Status(); len(s) != 1 || !s[0].Direct {
 				t.Errorf("%s has %+v", p.h.id, s)
 			}
 		}
-		w.loss = 0
+		w.lose(0)
 		for _, p := range w.running() {
 			p.direct.Reconcile(nil)
 		}
 		send("the lines are away")
 		w.agree()
 		time.Sleep(time.Second)
-		w.loss = 100
+		w.lose(100)
 		send("the lines are back")
 		w.verify(promises)
 		w.close()

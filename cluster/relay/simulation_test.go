@@ -69,6 +69,7 @@ func worldOf(lined func() *lines, t *testing.T, seed uint64, names ...string) *w
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), cut: make(map[[2]string]bool), nodes: make(map[string]*host)}
 	if lined != nil {
 		w.lines = lined()
+		w.lines.w = w
 	}
 	for _, name := range names {
 		w.nodes[name] = &host{w: w, id: name, mark: make(map[string]broker.Mark)}
