@@ -1613,6 +1613,14 @@ export interface Commands {
             allow_unknown?: boolean;
             expires_in?: number;
             kind?: "operator" | "agent" | "skill";
+            llm?: {
+                cost?: number;
+                models?: string[];
+                requests?: number;
+                requests_per_minute?: number;
+                tokens?: number;
+                window?: "hour" | "day" | "month";
+            };
             name?: string;
             principal_id: string;
             roles?: string[];
@@ -1627,6 +1635,14 @@ export interface Commands {
             key_id: string;
             kind: string;
             last_use_at?: number;
+            llm?: {
+                cost?: number;
+                models?: string[];
+                requests?: number;
+                requests_per_minute?: number;
+                tokens?: number;
+                window?: "hour" | "day" | "month";
+            };
             name?: string;
             principal_id: string;
             reason?: string;
@@ -1647,13 +1663,21 @@ export interface Commands {
             state?: "live" | "expired" | "revoked";
         };
         result: {
-            keys: {
+            keys: ({
                 created_at: number;
                 created_by?: string;
                 expires_at?: number;
                 key_id: string;
                 kind: string;
                 last_use_at?: number;
+                llm?: {
+                    cost?: number;
+                    models?: string[];
+                    requests?: number;
+                    requests_per_minute?: number;
+                    tokens?: number;
+                    window?: "hour" | "day" | "month";
+                };
                 name?: string;
                 principal_id: string;
                 reason?: string;
@@ -1662,7 +1686,7 @@ export interface Commands {
                 scopes: string[];
                 space_id: string;
                 state: string;
-            }[];
+            })[];
             next_cursor?: string;
             total: number;
         };
@@ -1681,6 +1705,14 @@ export interface Commands {
             key_id: string;
             kind: string;
             last_use_at?: number;
+            llm?: {
+                cost?: number;
+                models?: string[];
+                requests?: number;
+                requests_per_minute?: number;
+                tokens?: number;
+                window?: "hour" | "day" | "month";
+            };
             name?: string;
             principal_id: string;
             reason?: string;
@@ -3512,6 +3544,14 @@ export interface Commands {
         };
         result: {
             command: string;
+            dialogue?: {
+                agent?: string;
+                changed_at: string;
+                context_id: string;
+                goes_on_as?: string;
+                message_id: string;
+                notes?: unknown;
+            };
             ended_at?: unknown;
             error?: {
                 code: string;
@@ -3583,6 +3623,14 @@ export interface Commands {
         };
         result: {
             command: string;
+            dialogue?: {
+                agent?: string;
+                changed_at: string;
+                context_id: string;
+                goes_on_as?: string;
+                message_id: string;
+                notes?: unknown;
+            };
             ended_at?: unknown;
             error?: {
                 code: string;
@@ -3665,6 +3713,14 @@ export interface Commands {
             next_cursor?: string;
             tasks: ({
                 command: string;
+                dialogue?: {
+                    agent?: string;
+                    changed_at: string;
+                    context_id: string;
+                    goes_on_as?: string;
+                    message_id: string;
+                    notes?: unknown;
+                };
                 ended_at?: unknown;
                 error?: {
                     code: string;

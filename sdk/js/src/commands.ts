@@ -1615,6 +1615,14 @@ export interface Commands {
       allow_unknown?: boolean;
       expires_in?: number;
       kind?: "operator" | "agent" | "skill";
+      llm?: {
+        cost?: number;
+        models?: string[];
+        requests?: number;
+        requests_per_minute?: number;
+        tokens?: number;
+        window?: "hour" | "day" | "month";
+      };
       name?: string;
       principal_id: string;
       roles?: string[];
@@ -1629,6 +1637,14 @@ export interface Commands {
       key_id: string;
       kind: string;
       last_use_at?: number;
+      llm?: {
+        cost?: number;
+        models?: string[];
+        requests?: number;
+        requests_per_minute?: number;
+        tokens?: number;
+        window?: "hour" | "day" | "month";
+      };
       name?: string;
       principal_id: string;
       reason?: string;
@@ -1649,13 +1665,21 @@ export interface Commands {
       state?: "live" | "expired" | "revoked";
     };
     result: {
-      keys: {
+      keys: ({
         created_at: number;
         created_by?: string;
         expires_at?: number;
         key_id: string;
         kind: string;
         last_use_at?: number;
+        llm?: {
+          cost?: number;
+          models?: string[];
+          requests?: number;
+          requests_per_minute?: number;
+          tokens?: number;
+          window?: "hour" | "day" | "month";
+        };
         name?: string;
         principal_id: string;
         reason?: string;
@@ -1664,7 +1688,7 @@ export interface Commands {
         scopes: string[];
         space_id: string;
         state: string;
-      }[];
+      })[];
       next_cursor?: string;
       total: number;
     };
@@ -1683,6 +1707,14 @@ export interface Commands {
       key_id: string;
       kind: string;
       last_use_at?: number;
+      llm?: {
+        cost?: number;
+        models?: string[];
+        requests?: number;
+        requests_per_minute?: number;
+        tokens?: number;
+        window?: "hour" | "day" | "month";
+      };
       name?: string;
       principal_id: string;
       reason?: string;
@@ -3514,6 +3546,14 @@ export interface Commands {
     };
     result: {
       command: string;
+      dialogue?: {
+        agent?: string;
+        changed_at: string;
+        context_id: string;
+        goes_on_as?: string;
+        message_id: string;
+        notes?: unknown;
+      };
       ended_at?: unknown;
       error?: {
         code: string;
@@ -3585,6 +3625,14 @@ export interface Commands {
     };
     result: {
       command: string;
+      dialogue?: {
+        agent?: string;
+        changed_at: string;
+        context_id: string;
+        goes_on_as?: string;
+        message_id: string;
+        notes?: unknown;
+      };
       ended_at?: unknown;
       error?: {
         code: string;
@@ -3667,6 +3715,14 @@ export interface Commands {
       next_cursor?: string;
       tasks: ({
         command: string;
+        dialogue?: {
+          agent?: string;
+          changed_at: string;
+          context_id: string;
+          goes_on_as?: string;
+          message_id: string;
+          notes?: unknown;
+        };
         ended_at?: unknown;
         error?: {
           code: string;
