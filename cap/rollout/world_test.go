@@ -358,6 +358,14 @@ func (w *world) expect(id protocol.TaskID, s Status, counts string) View {
 	return v
 }
 
+// heard reports whether an event was told, which happens right after what it tells
+// of is stored.
+func (w *world) heard(event string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.events, event)
+}
+
 // inWords is the counts in words.
 func inWords(c Counts) string {
 	var words []string
