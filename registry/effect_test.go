@@ -218,6 +218,40 @@ func TestTheBridgeAsksWhetherItWasDone(t *testing.T) {
 	}
 }
 
+// TestSilentAgentsOfOneSpaceKeepNoOtherWaiting puts many deeds of one space in doubt,
+// whose agent says nothing. A deed of another space is settled all the same.
+func TestSilentAgentsOfOneSpaceKeepNoOtherWaiting(t *testing.T) {
+	atTheGate(t, func(t *testing.T, w *world, kept *recordstest.Memory[effects.Record]) {
+		w.device("mute", gate, nil)
+		ward := w.connect("ward", carol, func(d *device, r *protocol.Request) { d.succeed(r, `{"locked":false}`) })
+		ward.register()
+		w.do(carol, "skill.register", `{"agent_id":"ward","skill":`+gate+`}`, nil)
+		doubt := func(who *protocol.Principal, agent protocol.AgentID, door string) string {
+			now := time.Now().UnixMilli()
+			r := &effects.Record{
+				ID: door, Space: who.Space, Skill: "gate", Capability: "unlock", Key: "door:" + door + ":unlock", State: effects.Unknown, By: who.Party(),
+				Window: 60_000, Question: json.RawMessage(`{"door":"` + door + `"}`), Began: now, Ended: now, Until: now + 3_600_000, Agent: agent,
+			}
+			key := string(who.Space) + "/" + door
+			if _, err := kept.Put(t.Context(), key, r); err != nil {
+				t.Fatal(err)
+			}
+			return key
+		}
+		for i := range 100 {
+			doubt(alice, "mute", fmt.Sprint(i))
+		}
+		key := doubt(carol, "ward", "lab")
+		time.Sleep(reconcileEvery + time.Second)
+		if r, _, _ := kept.Get(key); r.State != effects.Done || r.SettledBy != byBridge {
+			t.Errorf("after %v it is %s by %q", reconcileEvery, r.State, r.SettledBy)
+		}
+		if r, _, _ := kept.Get("default/0"); r.State != effects.Unknown {
+			t.Errorf("what nobody answered for is %s", r.State)
+		}
+	})
+}
+
 func TestWhatACapabilityMayDeclareOfDeeds(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Effects.Records = recordstest.New[effects.Record]() })
 	const look = `{"capability_id":"look","effect":"read","params_schema":{"type":"object","properties":{"door":{"type":"string"}}},"result_schema":{"type":"object","properties":{"locked":{"type":"boolean"}}}}`

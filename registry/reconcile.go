@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -15,7 +16,7 @@ import (
 const (
 	reconcileEvery   = 10 * time.Second // without anybody who stirs
 	reconcileTimeout = 10 * time.Second
-	reconcileAtOnce  = 8
+	reconcileAtOnce  = 4 // in a space
 	// notDoneAfter is how long a deed must have been in doubt before it counts as
 	// not done: an agent may still be at work on it.
 	notDoneAfter = 5 * time.Second
@@ -42,40 +43,94 @@ func (s *Service) reconcile(ctx context.Context) {
 	defer tick.Stop()
 	soon := time.NewTimer(0)
 	defer soon.Stop()
+	rounds := rounds{running: make(map[protocol.SpaceID]bool), early: make(chan struct{}, 1)}
+	defer rounds.all.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-rounds.early:
+			soon.Reset(notDoneAfter / 5)
+			continue
 		case <-tick.C:
 			s.effects.Sweep(ctx)
 		case <-s.inDoubt:
 		case <-soon.C:
 		}
-		if s.reconcileAll(ctx) {
-			soon.Reset(notDoneAfter / 5)
-		}
+		s.reconcileAll(ctx, &rounds)
 	}
 }
 
-// reconcileAll asks about each doubtful deed once. It reports whether some were
-// found not to be done and have to be looked at again soon.
-func (s *Service) reconcileAll(ctx context.Context) (again bool) {
-	var asking sync.WaitGroup
-	var mu sync.Mutex
-	places := make(chan struct{}, reconcileAtOnce)
+// rounds are those in which spaces have their doubtful deeds asked about. Each has
+// its own, so that silent agents of one space keep no other waiting.
+type rounds struct {
+	all   sync.WaitGroup
+	early chan struct{} // a deed was asked about too early, and has to be again soon
+
+	mu      sync.Mutex
+	running map[protocol.SpaceID]bool // and whether another one was wanted meanwhile
+}
+
+// begin reports whether a round of a space may begin. One that runs is followed by
+// another.
+func (r *rounds) begin(space protocol.SpaceID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, runs := r.running[space]
+	r.running[space] = runs
+	return !runs
+}
+
+// end reports whether the round of a space is to be followed by another.
+func (r *rounds) end(space protocol.SpaceID) (again bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	again = r.running[space]
+	delete(r.running, space)
+	return again
+}
+
+// reconcileAll has each doubtful deed asked about once.
+func (s *Service) reconcileAll(ctx context.Context, rounds *rounds) {
+	doubts := make(map[protocol.SpaceID][]*effects.Record)
 	for _, r := range s.effects.Doubtful(ctx) {
+		doubts[r.Space] = append(doubts[r.Space], r)
+	}
+	for space, deeds := range doubts {
+		if !rounds.begin(space) {
+			continue
+		}
+		rounds.all.Go(func() {
+			if s.reconcileSpace(ctx, deeds) {
+				select {
+				case rounds.early <- struct{}{}:
+				default:
+				}
+			}
+			if rounds.end(space) {
+				s.stirDoubts()
+			}
+		})
+	}
+}
+
+// reconcileSpace asks about deeds of a space. It reports whether some were found not
+// to be done and have to be looked at again soon.
+func (s *Service) reconcileSpace(ctx context.Context, deeds []*effects.Record) bool {
+	var asking sync.WaitGroup
+	var early atomic.Bool
+	places := make(chan struct{}, reconcileAtOnce)
+	for _, r := range deeds {
 		places <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-places }()
 			if s.reconcileOne(ctx, r) {
-				mu.Lock()
-				defer mu.Unlock()
-				again = true
+				early.Store(true)
 			}
 		})
 	}
 	asking.Wait()
-	return again
+	return early.Load()
 }
 
 // reconcileOne asks about a deed, and settles it if the answer tells. It reports
