@@ -155,6 +155,43 @@ func TestThermostatServesThroughABridge(t *testing.T) {
 	}
 }
 
+// TestTheThermostatTakesItsSettings sets the highest temperature as its desired
+// state, which the thermostat takes over, and keeps to.
+func TestTheThermostatTakesItsSettings(t *testing.T) {
+	t.Parallel()
+	const name = "thermostat-go"
+	node := bridgetest.Start(t)
+	start(t, name, node.MQTTURL())
+	c := node.Dial(t)
+	call := func(command string, params map[string]any) (string, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		params["agent_id"], params["skill_id"] = name, name
+		result, err := client.Call[json.RawMessage](ctx, c, command, params)
+		return string(result), err
+	}
+	eventually.Holds(t, "its highest temperature is set", func() bool {
+		_, err := call("state.desired.set", map[string]any{"state": map[string]any{"highest": 24}})
+		return err == nil
+	})
+	eventually.Holds(t, "it reports what it has taken over", func() bool {
+		state, err := call("state.get", map[string]any{})
+		return err == nil && strings.Contains(state, `"in_sync":true`) && strings.Contains(state, `"reported":{"version":1,"state":{"highest":24}`)
+	})
+	_, err := invoke(c, name, "set_target", map[string]any{"celsius": 26})
+	var refused *protocol.Error
+	if !errors.As(err, &refused) || refused.Details["param_name"] != "params.celsius" {
+		t.Errorf("26 °C: %v", err)
+	}
+	if r, err := invoke(c, name, "set_target", map[string]any{"celsius": 23}); err != nil || r.Target != 23 {
+		t.Errorf("23 °C: %+v, %v", r, err)
+	}
+	_, err = call("state.desired.set", map[string]any{"state": map[string]any{"highest": 31}})
+	if !errors.As(err, &refused) || refused.Details["param_name"] != "state.highest" {
+		t.Errorf("31 °C: %v", err)
+	}
+}
+
 // A bridge checks params before it asks a device. A device that gets nonsense
 // all the same says precisely what is wrong with it.
 func TestThermostatAnswersNonsensePrecisely(t *testing.T) {

@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 	}
 	defer c.Close()
 
-	device := &thermostat{celsius: 19, target: 20}
+	device := &thermostat{celsius: 19, target: 20, highest: highest}
 	if _, err := c.ServeSkill(ctx, device.skill()); err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
@@ -58,6 +58,12 @@ type thermostat struct {
 	mu      sync.Mutex
 	celsius float64
 	target  float64
+	highest float64 // that anybody may aim at
+}
+
+// settings are the state of the thermostat that others set, also while it is away.
+type settings struct {
+	Highest float64 `json:"highest"`
 }
 
 type reading struct {
@@ -79,7 +85,15 @@ func (d *thermostat) skill() client.Skill {
 		ID:          name,
 		Name:        "Thermostat",
 		Description: "Reads and sets the temperature of a room",
-		Version:     "1.0.0",
+		Version:     "1.1.0",
+		// The bridge checks what others desire against this, and keeps it until
+		// the thermostat is there.
+		StateSchema: json.RawMessage(fmt.Sprintf(`{
+			"type": "object",
+			"properties": {"highest": {"type": "number", "minimum": %d, "maximum": %d}},
+			"additionalProperties": false
+		}`, lowest, highest)),
+		Desired: client.Desire(d.take),
 		Capabilities: []client.Capability{
 			{
 				ID:          "read",
@@ -112,13 +126,25 @@ func (d *thermostat) read(context.Context, *client.Invocation, struct{}) (readin
 	return reading{d.celsius, d.target}, nil
 }
 
-func (d *thermostat) setTarget(_ context.Context, _ *client.Invocation, p setTarget) (reading, error) {
-	// A device does not rely on others for what could harm it.
-	if p.Celsius < lowest || p.Celsius > highest {
-		return reading{}, protocol.InvalidParam("params.celsius", fmt.Sprintf("must be %d to %d, is %g", lowest, highest, p.Celsius))
+// take makes settings its own, and returns them for the bridge to know.
+func (d *thermostat) take(_ context.Context, wanted settings) (settings, error) {
+	if wanted.Highest < lowest || wanted.Highest > highest {
+		return settings{}, fmt.Errorf("highest must be %d to %d, is %g", lowest, highest, wanted.Highest)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.highest, d.target = wanted.Highest, min(d.target, wanted.Highest)
+	log.Printf("highest: %.1f °C", d.highest)
+	return settings{d.highest}, nil
+}
+
+func (d *thermostat) setTarget(_ context.Context, _ *client.Invocation, p setTarget) (reading, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// A device does not rely on others for what could harm it.
+	if p.Celsius < lowest || p.Celsius > d.highest {
+		return reading{}, protocol.InvalidParam("params.celsius", fmt.Sprintf("must be %d to %g, is %g", lowest, d.highest, p.Celsius))
+	}
 	d.target = p.Celsius
 	log.Printf("set_target: %.1f °C", d.target)
 	return reading{d.celsius, d.target}, nil
