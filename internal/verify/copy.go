@@ -52,6 +52,7 @@ func isolated(c config.Config, folder, modelURL string) config.Config {
 	c.LLM.BaseURL, c.LLM.Model = modelURL, modelName
 	c.Approvals.Webhooks, c.Approvals.Mail = nil, approval.MailSettings{}
 	c.MCP.Servers, c.Runs.Folders = nil, nil
+	c.A2A.On, c.A2A.URL, c.A2A.Push = false, "", false
 	c.VFS.Dir, c.VFS.Store = "", "auto"
 	c.Skills.AllowPrivate = true // the devices are on loopback
 	c.Drain, c.Log.Level = 1, "error"
