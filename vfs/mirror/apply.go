@@ -41,7 +41,7 @@ func (e *Engine) applyLocked(ctx context.Context, path string, h hint) error {
 		if l, err = e.statLocal(ctx, path, known, r); err != nil {
 			return err
 		}
-		if known, err = e.learn(path, known, l, r, seen); err != nil {
+		if known, err = e.learn(ctx, path, known, l, r, seen); err != nil {
 			return err
 		}
 		act := decide(known.base, l.local, r)

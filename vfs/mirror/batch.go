@@ -89,7 +89,7 @@ func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool
 		return batched{}, h, false
 	}
 	l.sum, l.summed = print.sum, true
-	if known, err = b.e.learn(path, known, l, r, h.seen); err != nil {
+	if known, err = b.e.learn(b.ctx, path, known, l, r, h.seen); err != nil {
 		return batched{}, h, false
 	}
 	if decide(known.base, l.local, r) != push || !known.holds() && b.e.state.twin(path) != nil {

@@ -278,6 +278,20 @@ func (f *fake) List(ctx context.Context, cursor string, limit int) (files []File
 	return files, next, err
 }
 
+// Versions implements [Historian].
+func (f *fake) Versions(ctx context.Context, path string) (files []File, err error) {
+	err = f.call(ctx, "versions", func() error {
+		for _, v := range f.files[path] {
+			files = append(files, f.spoil("versions", v.File))
+		}
+		if files == nil {
+			return protocol.Errorf(protocol.FileNotFound, "no file")
+		}
+		return nil
+	})
+	return files, err
+}
+
 func (f *fake) Instance(ctx context.Context) (instance string, err error) {
 	err = f.call(ctx, "instance", func() error {
 		instance = f.instance

@@ -38,7 +38,7 @@ func (b *batcher) want(path string, h hint) (w wanted, seen hint, ok bool) {
 	if err != nil {
 		return wanted{}, h, false
 	}
-	if known, err = b.e.learn(path, known, l, r, h.seen); err != nil || decide(known.base, l.local, r) != pull {
+	if known, err = b.e.learn(b.ctx, path, known, l, r, h.seen); err != nil || decide(known.base, l.local, r) != pull {
 		return wanted{}, h, false
 	}
 	if !l.there && b.e.state.twin(path) != nil {

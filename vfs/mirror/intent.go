@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -78,6 +79,42 @@ func agreed(b base, intents []intent, l local, r remote) base {
 	return b
 }
 
+// overtaken is agreed for changes of the VFS that somebody has replaced since:
+// past is what the VFS had, oldest first.
+func overtaken(b base, intents []intent, past []File) base {
+	for _, f := range slices.Backward(past) {
+		for n := len(intents) - 1; n >= 0; n-- {
+			i := &intents[n]
+			if i.inward || !i.open(b.version) || f.Version <= i.version {
+				continue
+			}
+			if found, ok := i.happened(local{}, remoteOf(f)); ok {
+				return found
+			}
+		}
+	}
+	return b
+}
+
+// past lists what the VFS had at a path before r, if it tells and a change may
+// be among that of which nobody knows whether it happened.
+func (e *Engine) past(ctx context.Context, path string, b base, intents []intent, r remote) (list []File, err error) {
+	h, ok := e.o.Remote.(Historian)
+	if !ok || !slices.ContainsFunc(intents, func(i intent) bool {
+		return !i.inward && i.open(b.version) && r.Version > i.version+1
+	}) {
+		return nil, nil
+	}
+	err = e.o.Breaker.ask(ctx, func(ctx context.Context) (err error) {
+		list, err = h.Versions(ctx, path)
+		if refusal(err) || errors.Is(err, errors.ErrUnsupported) { // then it does not tell
+			list, err = nil, nil
+		}
+		return err
+	})
+	return slices.DeleteFunc(list, func(f File) bool { return f.Version >= r.Version || sane(f, path) != nil }), err
+}
+
 // unseen reports whether something was intended after a moment.
 func unseen(intents []intent, moment uint64) bool {
 	for n := range intents {
@@ -123,12 +160,22 @@ func (e *Engine) intend(path string, i intent) (fresh bool, err error) {
 
 // learn takes over the visible effects of changes that were not confirmed, and
 // forgets those that surely did not happen. seen says that the VFS was asked.
-func (e *Engine) learn(path string, known entry, l localStat, r remote, seen bool) (entry, error) {
+// A conflict may be one with somebody who has replaced such a change: the VFS is
+// asked for that.
+func (e *Engine) learn(ctx context.Context, path string, known entry, l localStat, r remote, seen bool) (entry, error) {
 	intents := e.state.intents(path)
 	if len(intents) == 0 {
 		return known, nil
 	}
-	if b := agreed(known.base, intents, l.local, r); b != known.base {
+	b := agreed(known.base, intents, l.local, r)
+	if b == known.base && decide(b, l.local, r) == collide {
+		past, err := e.past(ctx, path, b, intents, r)
+		if err != nil {
+			return known, err
+		}
+		b = overtaken(b, intents, past)
+	}
+	if b != known.base {
 		known.base = b
 		return known, e.state.learn(path, known)
 	}

@@ -83,6 +83,73 @@ func TestAnUnconfirmedChangeIsOnesOwn(t *testing.T) {
 	}
 }
 
+// Nor is a conflict what somebody else has made of an upload whose answer was
+// lost, as long as nothing else was made of it here.
+func TestAnUnconfirmedChangeMayBeReplacedThere(t *testing.T) {
+	for _, rule := range []Rule{RemoteWins, LocalWins, LatestWins, KeepBoth} {
+		for name, c := range map[string]struct { // "" is no file
+			base, first, there, then, want string
+			conflict                       bool
+		}{
+			"a new file":             {"", "first", "there", "first", "there", false},
+			"an edit":                {"base", "first", "there", "first", "there", false},
+			"a deletion of an edit":  {"base", "first", "", "first", "", false},
+			"an edit of a deletion":  {"base", "", "there", "", "there", false},
+			"an edit at both ends":   {"base", "first", "there", "then", "", true},
+			"a new file and an edit": {"", "first", "there", "then", "", true},
+		} {
+			for _, crash := range []bool{false, true} {
+				t.Run(string(rule)+" "+name, func(t *testing.T) {
+					w := newWorld(t, func(o *Options) { o.Rule = rule })
+					set := func(content string) {
+						if content == "" {
+							w.removeHere("f")
+						} else {
+							w.write("f", content)
+						}
+					}
+					if c.base != "" {
+						set(c.base)
+					}
+					w.sync()
+					set(c.first)
+					w.vfs.fault = losesAnswers("put", "batch", "delete")
+					if w.engine.Sync(t.Context()) == nil {
+						t.Fatal("no answer was lost")
+					}
+					w.vfs.fault = nil
+					if c.there == "" {
+						w.vfs.remove("f")
+					} else {
+						w.vfs.set("f", c.there)
+					}
+					if c.then != c.first {
+						set(c.then)
+					}
+					if crash {
+						w.restart()
+					}
+					if err := w.breaker.Probe(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					w.sync()
+					if losers := w.engine.Losers(); len(losers) > 0 != c.conflict {
+						t.Errorf("conflicts: %+v", losers)
+					}
+					if c.conflict {
+						return // which the rule decides
+					}
+					want := files()
+					if c.want != "" {
+						want["f"] = c.want
+					}
+					w.same(want)
+				})
+			}
+		}
+	}
+}
+
 // What was refused did not happen: when somebody else stores the same content
 // later, that is a change.
 func TestARefusedChangeIsForgotten(t *testing.T) {
@@ -176,7 +243,7 @@ func TestAnOldIntentIsGivenUpWhateverTheVFSHas(t *testing.T) {
 		left  int
 	}{{0, 1}, {2 * intentLife, 0}} {
 		now = now.Add(step.after)
-		if _, err := w.engine.learn("f", entry{}, localStat{}, there, true); err != nil {
+		if _, err := w.engine.learn(t.Context(), "f", entry{}, localStat{}, there, true); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(w.engine.state.unconfirmed()); got != step.left {

@@ -110,6 +110,13 @@ type Chunker interface {
 	PutDelta(ctx context.Context, path string, delta vfs.Delta, changed io.Reader, o PutOptions) (File, error)
 }
 
+// A Historian is a [Remote] that tells which versions of a file it keeps. The
+// error is [errors.ErrUnsupported] if it cannot do that after all.
+type Historian interface {
+	// Versions lists them, the oldest first; 4003 if there is none.
+	Versions(ctx context.Context, path string) ([]File, error)
+}
+
 // A Copier is a [Remote] that stores a file by naming a version of another that
 // has the same content. A source that is not there is 4003. The error is
 // [errors.ErrUnsupported] if it cannot do that after all.

@@ -182,6 +182,20 @@ func (p *RemoteFolder) Revision(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// Versions implements [Historian].
+func (p *RemoteFolder) Versions(ctx context.Context, path string) ([]File, error) {
+	h, ok := p.files.(vfs.Historian)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	list, err := h.Versions(ctx, p.group, p.prefix+path)
+	files := make([]File, len(list))
+	for i, f := range list {
+		files[i] = p.file(f)
+	}
+	return files, err
+}
+
 // Instance implements [Instancer].
 func (p *RemoteFolder) Instance(ctx context.Context) (string, error) {
 	if i, ok := p.files.(Instancer); ok {
