@@ -84,3 +84,12 @@ func (m *mirrorReader) Versions(ctx context.Context, group, path string) ([]File
 	}
 	return versions(ctx, m.Files, group, path)
 }
+
+// Versions implements [Historian].
+func (m mirror) Versions(ctx context.Context, group, path string) ([]File, error) {
+	files, err := m.files()
+	if err != nil {
+		return nil, err
+	}
+	return versions(ctx, files, group, path)
+}
