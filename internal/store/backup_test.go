@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -326,5 +327,70 @@ func TestABackupTakenWhileWritingIsConsistent(t *testing.T) {
 			t.Fatalf("a = %v, b = %v", a, b)
 		}
 		s.Close()
+	}
+}
+
+func TestAStreamIsReadToItsEndWhenTheServerSaysThatNothingIsLeft(t *testing.T) {
+	s, things := fresh(t)
+	for i := range 2 {
+		if err := s.Atomic(t.Context(), things.PutOp("a", &thing{N: i}, 0), things.PutOp("b", &thing{N: i}, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, read := range []int{0, 1} {
+		c, err := consume(t.Context(), s.state, s.names.registry, 1, askTimeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		met := 0
+		for ; met < read; met++ {
+			if _, err := c.next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.from, c.left = uint64(3+read), 0
+		err = c.drain(func(message) error { met++; return nil })
+		c.close()
+		if err != nil || met != 2 {
+			t.Errorf("read %d messages, %v, want 2", met, err)
+		}
+	}
+}
+
+func TestAStreamReadWhileItIsWrittenToIsConsistent(t *testing.T) {
+	s, things := fresh(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	put := func(i int) error {
+		return s.Atomic(ctx, things.PutOp("a", &thing{N: i}, 0), things.PutOp("b", &thing{N: i}, 0))
+	}
+	if err := put(0); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 1; ctx.Err() == nil; i++ {
+			if err := put(i); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	for range 50 {
+		got := make(map[string]string)
+		err := readStream(t.Context(), s.state, s.names.registry, func(m message) error {
+			got[m.Subject] = string(m.Data)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := slices.Collect(maps.Values(got))
+		if len(values) != 2 || values[0] != values[1] {
+			t.Fatalf("read %v", got)
+		}
 	}
 }

@@ -31,6 +31,7 @@ type consumer struct {
 	js        jetstream.JetStream
 	stream    string
 	from      uint64 // the sequence that it begins at, 1 or more
+	whole     bool   // drain does not stop in the middle of an atomic batch
 	name      string
 	sub       *nats.Subscription
 	ctx       context.Context // ends with the subscription
@@ -114,44 +115,60 @@ func (c *consumer) close() {
 // the others before it takes what it got for all there is.
 const lagPatience = 15 * time.Second
 
-// drain calls f for every message until there is none left. A server that has just
-// come back serves what it has: it is waited for until that is what the leader of
-// the stream has.
+// drain calls f for every message until there is none left. What the server says
+// is left does not decide that, for it is behind the stream: a message that was
+// replaced before it came here no longer counts, and the one that replaced it may
+// not count yet. Nor does a server that has just come back have all there is. So
+// the leader of the stream is asked how far it goes. Whatever was missed up to now
+// was replaced up to there, and no more is missed if all come from here to there.
 func (c *consumer) drain(f func(message) error) error {
-	met, last := uint64(0), c.from-1
-	one := func() error {
+	last, gap, inBatch := c.from-1, false, false
+	heard := time.Now()
+	one := func() (bool, error) {
 		m, ok, err := c.step()
-		if err == nil && ok {
-			met, last = met+1, m.seq
-			err = f(m)
+		if err != nil || !ok {
+			return false, err
 		}
-		return err
+		gap = gap || m.seq != last+1
+		last, heard = m.seq, time.Now()
+		inBatch = c.whole && len(m.Header[batchID]) > 0 && len(m.Header[batchCommit]) == 0
+		return true, f(m)
 	}
-	for began := time.Now(); ; {
+	for {
 		for c.left > 0 {
-			if err := one(); err != nil {
+			if _, err := one(); err != nil {
 				return err
 			}
 		}
-		behind, err := c.behind(met, last)
-		if err != nil || !behind || time.Since(began) > lagPatience {
+		end, exhausted, err := c.end(last)
+		if err != nil || exhausted {
 			return err
 		}
-		if err := one(); err != nil {
-			return err
+		gap = false
+		for last < end || inBatch {
+			met, err := one()
+			if err != nil {
+				return err
+			}
+			if gap || !met {
+				break
+			}
+		}
+		if !gap && last >= end && !inBatch || last < end && time.Since(heard) > lagPatience {
+			return nil
 		}
 	}
 }
 
-// behind reports whether the leader of the stream has messages that did not come
-// to this consumer, which another server may run.
-func (c *consumer) behind(met, last uint64) (bool, error) {
+// end asks the leader of the stream for the sequence of its last message, and
+// whether all behind the given one are gone, as those are that have expired.
+func (c *consumer) end(last uint64) (end uint64, exhausted bool, err error) {
 	info, err := inspect(c.ctx, c.line, c.stream)
-	if err != nil {
-		return false, err
+	if err != nil || info.State.LastSeq <= last {
+		return last, false, err
 	}
-	complete := last >= info.State.LastSeq || info.State.Messages == 0 || c.from == 1 && met >= info.State.Messages
-	return !complete && info.Cluster != nil && len(info.Cluster.Replicas) > 0, nil
+	m, err := nextMessage(c.ctx, c.line, c.stream, ">", last+1)
+	return info.State.LastSeq, m == nil, err
 }
 
 // next waits for the next message.
@@ -268,24 +285,8 @@ func readStreamFrom(ctx context.Context, l *connection, stream string, from uint
 		return err
 	}
 	defer c.close()
-	inBatch := false
-	each := func(m message) error {
-		inBatch = len(m.Header[batchID]) > 0 && len(m.Header[batchCommit]) == 0
-		return f(m)
-	}
-	if err := c.drain(each); err != nil {
-		return err
-	}
-	for inBatch {
-		m, err := c.next()
-		if err == nil {
-			err = each(m)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	c.whole = true
+	return c.drain(f)
 }
 
 // followFlow calls take for every message of a stream on the flow connection in its
