@@ -74,6 +74,9 @@ func (p *page) read(root ast.Node, source []byte) {
 				p.lead = said
 			}
 			all = append(all, said)
+			if last := len(p.sections) - 1; last >= 0 {
+				p.sections[last].Terms = append(p.sections[last].Terms, termsOf(n, source)...)
+			}
 			continue
 		}
 		end()
@@ -86,6 +89,22 @@ func (p *page) read(root ast.Node, source []byte) {
 		p.sections = append(p.sections, section{Anchor: string(id), Heading: title, Level: heading.Level})
 	}
 	end()
+}
+
+// termsOf are the words that the rows of a table begin with: what it explains.
+func termsOf(n ast.Node, source []byte) (terms []string) {
+	if _, ok := n.(*east.Table); !ok {
+		return nil
+	}
+	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
+		if _, ok := row.(*east.TableRow); !ok || row.FirstChild() == nil {
+			continue
+		}
+		if term := plain(row.FirstChild(), source); term != "" && !strings.ContainsRune(term, ' ') {
+			terms = append(terms, term)
+		}
+	}
+	return terms
 }
 
 // plain is what a part of a page says.

@@ -9,15 +9,17 @@
   const load = () => sections ??= fetch(root + "search.json").then((answer) => {
     if (!answer.ok) throw new Error(`search.json: ${answer.status}`);
     return answer.json();
-  }).then((list) => list.map((s) => ({ ...s, heading: `${s.h ?? ""} ${s.t}`.toLowerCase(), text: s.x.toLowerCase() })))
+  }).then((list) => list.map((s) => ({ ...s, heading: `${s.h ?? ""} ${s.t}`.toLowerCase(), text: s.x.toLowerCase(), terms: new Set((s.d ?? "").toLowerCase().split(" ")) })))
     .catch((failure) => { sections = undefined; throw failure; });
 
-  // score says how well a section fits: words in its heading count most.
+  // score says how well a section fits: words in its heading count most, then those
+  // that one of its tables explains.
   function score(section, words) {
     let sum = 0;
     for (const word of words) {
       if (section.heading.split(/[^\p{L}\p{N}._-]+/u).includes(word)) sum += 20;
       else if (section.heading.includes(word)) sum += 10;
+      else if (section.terms.has(word)) sum += 5;
       else if (section.text.includes(word)) sum += 1;
       else return 0;
     }

@@ -60,6 +60,7 @@ type section struct {
 	Heading string
 	Level   int
 	Text    string
+	Terms   []string // that its tables explain
 }
 
 // Build makes the files of the site, by their names in it. Ref is the branch or
@@ -189,6 +190,7 @@ type found struct {
 	Title   string `json:"t"`
 	Heading string `json:"h,omitempty"`
 	Text    string `json:"x"`
+	Terms   string `json:"d,omitempty"` // that its tables explain, with spaces between
 }
 
 // notSearched are pages made of long tables that hide everything else.
@@ -201,7 +203,7 @@ func searchIndex(pages []*page) []found {
 			if slices.Contains(notSearched, p.name) && i > 0 {
 				break
 			}
-			f := found{File: p.file(), Title: p.title, Heading: s.Heading, Text: s.Text}
+			f := found{File: p.file(), Title: p.title, Heading: s.Heading, Text: s.Text, Terms: strings.Join(s.Terms, " ")}
 			if i > 0 {
 				f.File += "#" + s.Anchor
 			} else {

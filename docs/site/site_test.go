@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -115,6 +116,24 @@ func TestTheSearchKnowsCommandsAndCodes(t *testing.T) {
 		if !ok {
 			t.Errorf("the search does not know %s with %q", want, in)
 		}
+	}
+}
+
+// TestTheSearchKnowsWhatTablesExplain looks for the sections that come first in a
+// search for a code.
+func TestTheSearchKnowsWhatTablesExplain(t *testing.T) {
+	var list []found
+	if err := json.Unmarshal([]byte(build(t, docs.Files)["search.json"]), &list); err != nil {
+		t.Fatal(err)
+	}
+	var explained []string
+	for _, f := range list {
+		if slices.Contains(strings.Fields(f.Terms), "4012") {
+			explained = append(explained, f.File)
+		}
+	}
+	if !slices.Contains(explained, "troubleshooting.html#by-code") || len(explained) > 5 {
+		t.Errorf("4012 is explained by %v", explained)
 	}
 }
 
