@@ -2,7 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { cable, open, startBrowser } from "./bridge.mjs";
 import { startWorld } from "./world.mjs";
-import { off, shows, submit } from "./sees.mjs";
+import { off, reconnects, shows, submit } from "./sees.mjs";
 
 let world, browser;
 before(async () => ([world, browser] = await Promise.all([startWorld(), startBrowser()])));
@@ -72,8 +72,7 @@ test("while the connection is lost nothing can be decided, and what was typed st
   assert.equal((await world.bridge.call("approval.get", { approval_id: approval.approval_id })).state, "pending");
   await page.getByText("not live").waitFor({ state: "attached" });
   line.mend();
-  await page.getByRole("button", { name: "Try now" }).click();
-  await page.getByText("Connection lost at").waitFor({ state: "detached" });
+  await reconnects(page);
   assert.equal(await page.getByLabel(/Reason/).inputValue(), "typed before");
   await approve.click();
   await page.getByText(/approved by you/).first().waitFor();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { cable, open, startBridge, startBrowser, until } from "./bridge.mjs";
 import { startGroups } from "./groups.mjs";
 import { fillCap, startWorld } from "./world.mjs";
-import { absent, counts, off, shows, submit } from "./sees.mjs";
+import { absent, counts, off, reconnects, shows, submit } from "./sees.mjs";
 
 let world, groups, browser;
 before(async () => {
@@ -132,7 +132,7 @@ test("the connection breaks: what acts is off, and what is typed stays", async (
   const off = page.locator('button[title="Off until the bridge answers"]').filter({ hasText: "Dispatch set" });
   await off.waitFor();
   wire.mend();
-  await page.getByRole("button", { name: "Try now" }).click();
+  await reconnects(page);
   await off.waitFor({ state: "detached" });
   assert.equal(await page.getByLabel(/^Level/).inputValue(), "33");
   await page.context().close();

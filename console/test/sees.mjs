@@ -26,3 +26,9 @@ export async function submit(page) {
 
 /** off waits until a button says that it cannot be used now. */
 export const off = (button) => button.and(button.page().locator("[aria-disabled=true]")).waitFor();
+
+/** reconnects presses Try now, unless the page is sooner by itself, and waits until the page is connected again. */
+export async function reconnects(page) {
+  page.getByRole("button", { name: "Try now" }).click().catch(() => {}); // the button goes with the loss
+  await page.getByText(/Connection lost at/).waitFor({ state: "detached" });
+}
