@@ -23,7 +23,7 @@ test("an approval appears by itself, and approving it runs the call once", async
   const result = await answer;
   assert.equal(result instanceof Error, false, String(result));
   assert.equal((await world.bridge.call("approval.get", { approval_id: approval.approval_id })).state, "used");
-  await page.getByText(/approved by you/).first().waitFor();
+  await page.locator("article").getByText(/approved by you/).first().waitFor();
   assert.deepEqual(page.problems, []);
   await page.context().close();
 });
@@ -75,7 +75,7 @@ test("while the connection is lost nothing can be decided, and what was typed st
   await reconnects(page);
   assert.equal(await page.getByLabel(/Reason/).inputValue(), "typed before");
   await approve.click();
-  await page.getByText(/approved by you/).first().waitFor();
+  await page.locator("article").getByText(/approved by you/).first().waitFor();
   await page.context().close();
 });
 

@@ -112,7 +112,7 @@ step("she approves what a model wants to do with it, while the model waits", asy
   await page.locator("table.params").getByText("D3").waitFor();
   await page.getByLabel(/Reason/).fill("the driver has called");
   await page.getByRole("button", { name: /Approve, runs once/ }).click();
-  await page.getByText(/approved by you/).first().waitFor();
+  await page.locator("article").getByText(/approved by you/).first().waitFor();
   assert.match(JSON.stringify(await answer), /It is done/);
 });
 

@@ -119,11 +119,13 @@ export async function startWorld(o = {}) {
   const world = {
     task, cap: "dock", group: "gates", bridge, agent: "dock-1", skill: "door",
     async ask(query = "Let the truck in.") {
-      const before = (await bridge.call("approval.list", { state: "pending" })).total;
-      const answer = bridge.call("llm.query", { query, tools: ["door.*"] }).catch((e) => e);
+      const pending = async () => (await bridge.call("approval.list", { state: "pending" })).approvals;
+      const earlier = new Set((await pending()).map((a) => a.approval_id));
+      let failure;
+      const answer = bridge.call("llm.query", { query, tools: ["door.*"] }).catch((e) => (failure = e));
       const found = await until("the approval", async () => {
-        const list = await bridge.call("approval.list", { state: "pending" });
-        return list.total > before && list.approvals[0];
+        if (failure) throw failure;
+        return (await pending()).find((a) => !earlier.has(a.approval_id));
       });
       world.approval = found.approval_id;
       return { approval: found, answer };
