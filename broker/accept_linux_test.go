@@ -30,7 +30,7 @@ func TestAcceptedConnectionsProbeDeadPeersAndDoNotDelay(t *testing.T) {
 	n.connect(packet.V5, "a") // perhaps before the listener was served
 	n.connect(packet.V5, "b")
 	for _, id := range []string{"a", "b"} {
-		checkSocket(t, n.socketOf(id).fd)
+		checkSocket(t, n.socketOf(id))
 	}
 }
 
@@ -47,11 +47,13 @@ func TestConnectionsAreMadeReadyWhereTheListenerCannotBe(t *testing.T) {
 	}
 	a.mu.Unlock()
 	n.connect(packet.V5, "b")
-	checkSocket(t, n.socketOf("b").fd)
+	checkSocket(t, n.socketOf("b"))
 }
 
-func checkSocket(t *testing.T, fd int) {
+func checkSocket(t *testing.T, s *socket) {
 	t.Helper()
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
 	for name, o := range map[string][3]int{
 		"no delay":        {unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 		"keep alive":      {unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
@@ -59,15 +61,15 @@ func checkSocket(t *testing.T, fd int) {
 		"between probes":  {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 15},
 		"unheeded probes": {unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 9},
 	} {
-		if got, err := unix.GetsockoptInt(fd, o[0], o[1]); err != nil || got != o[2] {
+		if got, err := unix.GetsockoptInt(s.fd, o[0], o[1]); err != nil || got != o[2] {
 			t.Errorf("%s is %d (%v), want %d", name, got, err, o[2])
 		}
 	}
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	flags, err := unix.FcntlInt(uintptr(s.fd), unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_NONBLOCK == 0 {
 		t.Errorf("the socket blocks (%v)", err)
 	}
-	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+	if flags, err := unix.FcntlInt(uintptr(s.fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
 		t.Errorf("children inherit the socket (%v)", err)
 	}
 }

@@ -18,8 +18,13 @@ const (
 	toAdministrators
 )
 
-// hasNumber marks messages with the number of their publication.
-const hasNumber = 8
+// hasNumber marks messages with the number of their publication, hasOrigin those
+// with their origin, isAgain those that are repeated.
+const (
+	hasNumber = 8
+	hasOrigin = 16
+	isAgain   = 32
+)
 
 // encodeAway encodes the turn's message for [Arrival.Deliver]. It is not ok when
 // the message's time is over.
@@ -35,9 +40,20 @@ func (t *turn) encodeAway() (_ []byte, ok bool) {
 	if m.number != 0 {
 		f |= hasNumber
 	}
+	if t.origin.number != 0 {
+		f |= hasOrigin
+	}
+	if t.origin.again {
+		f |= isAgain
+	}
 	dst := append(t.encoded[:0], f)
 	if m.number != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, m.number)
+	}
+	if o := &t.origin; o.number != 0 {
+		for _, v := range [...]uint64{uint64(o.id), o.number, o.settled, o.after} {
+			dst = binary.AppendUvarint(dst, v)
+		}
 	}
 	dst = binary.AppendUvarint(dst, uint64((left+int64(time.Millisecond)-1)/int64(time.Millisecond)))
 	if parties, ok := m.to.Parties(); ok {
@@ -81,6 +97,10 @@ func (t *turn) decodeAway(encoded []byte) error {
 	if f&hasNumber != 0 {
 		m.number = r.uint64()
 	}
+	var o origin
+	if f&hasOrigin != 0 {
+		o = origin{id: uint16(r.uvarint()), number: r.uvarint(), settled: r.uvarint(), after: r.uvarint(), again: f&isAgain != 0}
+	}
 	left := r.uvarint()
 	switch r.byte() {
 	case toSpace:
@@ -93,7 +113,7 @@ func (t *turn) decodeAway(encoded []byte) error {
 	name, from := r.bytes(), r.bytes()
 	m.props = r.bytes()
 	m.payload = r.b
-	if r.bad || m.qos > 2 || f > 15 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
+	if r.bad || m.qos > 2 || f > 63 || f&hasOrigin != 0 && m.qos == 0 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
 		return errRelayed
 	}
 	if err := t.props.DecodeProperties(m.props); err != nil {
@@ -104,6 +124,7 @@ func (t *turn) decodeAway(encoded []byte) error {
 	}
 	m.topic, m.from = t.intern(name), t.intern(from)
 	t.use(&m)
+	t.origin = o
 	return nil
 }
 
@@ -141,10 +162,14 @@ func (a *Arrival) Deliver(encoded []byte, groups []uint64, only bool) (_ Outcome
 		return Missed, nil, err
 	}
 	r := t.routeOf(t.msg.topic)
+	if t.origin.number != 0 {
+		t.know(a.from)
+		defer t.noteGiven()
+	}
 	best := missed
 	if !only {
 		for i := range r.targets {
-			best = max(best, t.deliverTo(&r.targets[i]))
+			best = max(best, t.deliverOnce(&r.targets[i]))
 		}
 	}
 	for _, id := range groups {
@@ -164,6 +189,13 @@ func (a *Arrival) Deliver(encoded []byte, groups []uint64, only bool) (_ Outcome
 
 // deliverToGroup gives the turn's message to a member that a group has here.
 func (t *turn) deliverToGroup(r *route, id uint64) deliveryResult {
+	switch {
+	case t.known == nil || !t.before && !t.origin.again:
+	case t.b.origins.served(t.known, id):
+		return waits
+	case t.origin.again: // another bridge may have given it to somebody
+		return missed
+	}
 	for i, g := range r.groups {
 		if g.id == id {
 			return t.deliverShared(g, r.members[i])

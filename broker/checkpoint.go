@@ -44,23 +44,33 @@ func (j *scribe) checkpoint(ctx context.Context, t *turn) error {
 	}
 	j.mu.Unlock()
 	first, total := uint64(0), 0
-	for _, s := range j.b.allSessions() {
-		j.snapshot(t, s)
+	flushFull := func() error {
 		j.mu.Lock()
 		full := len(j.entry) >= checkpointChunk
 		j.mu.Unlock()
-		if full {
-			seq, n, err := j.flush(t)
-			if err != nil {
-				return err
-			}
-			total += n
-			if first == 0 {
-				first = seq
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+		if !full {
+			return nil
+		}
+		seq, n, err := j.flush(t)
+		if err != nil {
+			return err
+		}
+		total += n
+		if first == 0 {
+			first = seq
+		}
+		return ctx.Err()
+	}
+	for _, s := range j.b.allSessions() {
+		j.snapshot(t, s)
+		if err := flushFull(); err != nil {
+			return err
+		}
+	}
+	for _, k := range j.b.origins.all() {
+		j.log(t, func(dst []byte) []byte { return appendKnown(dst, k, k.given) })
+		if err := flushFull(); err != nil {
+			return err
 		}
 	}
 	seq, n, err := j.flush(t)
@@ -117,7 +127,7 @@ func (j *scribe) appendSession(dst []byte, s *session, number func(*message)) []
 			dst = appendID(dst, recInbound, serial, id)
 		}
 	}
-	return dst
+	return appendSender(dst, serial, &s.sender, s.sender.recorded)
 }
 
 // appendKept appends a message owed, with its body where this

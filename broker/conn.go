@@ -34,6 +34,7 @@ type conn struct {
 	accepted  int64 // as all times here: steady
 
 	phase    atomic.Int32
+	until    atomic.Int64 // when it is closed unless it is connected by then
 	lastRead atomic.Int64
 	trace    atomic.Pointer[tracer] // takes note of the packets; nil nearly always
 
@@ -71,11 +72,16 @@ type conn struct {
 	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
 }
 
+// mayTake gives a connection so long from now until its client is connected.
+func (c *conn) mayTake(d time.Duration) { c.until.Store(c.b.clock.Steady() + int64(d)) }
+
 // A transport is the network side of a connection. All methods but pause and
 // resume are called with conn.mu held.
 type transport interface {
 	// write writes as much as goes without blocking.
 	write(segs []seg, off int) (n int, err error)
+	// held is the number of bytes that write took and that are not on their way yet.
+	held() int
 	// await has conn.writable called when writing can go on.
 	await()
 	// full reports whether the peer is to take more before writing goes on, while
@@ -109,7 +115,7 @@ func (c *conn) add(t *turn, b []byte) {
 func (c *conn) flushLocked(now int64) {
 	o := &c.out
 	c.riding = 0
-	if o.blocked || len(o.segs) == 0 {
+	if c.gone || o.blocked || len(o.segs) == 0 && c.transport.held() == 0 {
 		return
 	}
 	(*c.b.beforeWrite.Load())()
@@ -120,12 +126,17 @@ func (c *conn) flushLocked(now int64) {
 	}
 	c.door.bytesOut.Add(uint64(n))
 	o.wrote(n)
-	if o.size > 0 {
-		o.settle()
-		o.blocked = true
-		c.since = now
-		c.transport.await()
+	if o.size > 0 || c.transport.held() > 0 {
+		c.block(now)
 	}
+}
+
+// block waits for the socket to take more.
+func (c *conn) block(now int64) {
+	c.out.settle()
+	c.out.blocked = true
+	c.since = now
+	c.transport.await()
 }
 
 // writable goes on writing; the transport calls it when the socket is ready. It
@@ -137,10 +148,10 @@ func (c *conn) writable(now int64) bool {
 		return false
 	}
 	c.out.blocked = false
-	before := c.out.size
+	before := c.out.size + c.transport.held()
 	since := c.since
 	c.flushLocked(now)
-	if c.out.blocked && c.out.size == before {
+	if c.out.blocked && c.out.size+c.transport.held() == before {
 		c.since = since // no progress
 	}
 	if c.out.blocked {
@@ -165,7 +176,7 @@ func (c *conn) end(reason packet.Reason, text string, now int64) {
 	c.closed = true
 	if c.out.blocked && c.transport.full() {
 		c.out.cut()
-		c.out.blocked = len(c.out.segs) > 0
+		c.out.blocked = len(c.out.segs) > 0 || c.transport.held() > 0
 	}
 	if reason != 0 && c.session != nil && c.version == packet.V5 {
 		b := c.disconnectPacket(reason, text)

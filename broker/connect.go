@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
@@ -23,8 +24,10 @@ type request struct {
 	info     bool // response information is wanted
 	will     *will
 	asked    uint32 // the session expiry asked for
+	bridges  bool   // the client hands messages on
 
 	admission Admission // of a bridge in a cluster
+	promises  bool      // a session, or a Will, that other bridges are to go on with
 
 	method   string
 	authData []byte
@@ -108,6 +111,7 @@ func (b *Broker) readConnect(c *conn, p *packet.Connect) (*request, error) {
 	if reason := clientIDRule.Check(q.shown.ClientID); reason != "" { // [MQTT-3.1.3-8]
 		return nil, &packet.Error{Reason: packet.ClientIdentifierNotValid, Text: "client id " + reason}
 	}
+	q.bridges = b.options.Mark != "" && slices.ContainsFunc(p.Properties.User, func(u packet.UserProperty) bool { return string(u.Key) == MarkProperty })
 	q.asked = p.Properties.Number(packet.SessionExpiry, 0)
 	if c.version != packet.V5 && !q.clean {
 		q.asked = forever
@@ -388,6 +392,9 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	s.client = client
 	t.become(s, client.Principal())
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0
+	if s.will != nil {
+		s.will.since = q.admission.Since
+	}
 	s.epoch, s.since = q.admission.Epoch, q.admission.Since
 	if !s.keeps() {
 		t.b.unhold(s)
@@ -401,6 +408,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	t.b.connected.Add(1)
 	t.count.connects++
 	c.lastRead.Store(t.now)
+	q.promises = s.will != nil || s.keeps() && !s.record.known
 	t.b.recordSession(t, s)
 	t.b.recordWill(t, s)
 	if closed {
@@ -447,6 +455,9 @@ func (t *turn) connack(c *conn, q *request, client *Client, present bool, authDa
 	}
 	if info := t.b.options.ResponseInfo; q.info && info != nil { // [MQTT-3.1.2-28]
 		p.SetBytes(packet.ResponseInfo, []byte(info(client)))
+	}
+	if q.bridges {
+		p.AddUser([]byte(MarkProperty), []byte(t.b.options.Mark))
 	}
 	if q.method != "" {
 		p.SetBytes(packet.AuthMethod, []byte(q.method))

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"cmp"
+
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
@@ -30,6 +32,10 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 		r = t.routeOf(r.topic) // who subscribes since it was looked up is a peer's session, maybe
 		t.enumerate()
 	}
+	if t.origin.number != 0 {
+		t.deliverOriginal(r, &best, count)
+		return best, receivers
+	}
 	for i := range r.targets {
 		count(t.deliverTo(&r.targets[i]))
 	}
@@ -41,7 +47,7 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 		}
 	}
 	for i, g := range r.groups {
-		count(t.deliverShared(g, r.members[i]))
+		count(t.deliverGroup(g, r.members[i]))
 	}
 	return best, receivers
 }
@@ -66,8 +72,11 @@ func (t *turn) deliverTo(tg *target) deliveryResult {
 		}
 		qos, retainAs, ids = tg.forOwn()
 	}
-	retain := m.retain && retainAs       // [MQTT-3.3.1-12] [MQTT-3.3.1-13]
-	if qos = min(qos, m.qos); qos == 0 { // [MQTT-3.8.4-8]
+	retain := m.retain && retainAs // [MQTT-3.3.1-12] [MQTT-3.3.1-13]
+	if m.qos < qos && !tg.s.upgrades {
+		qos = m.qos
+	}
+	if qos == 0 { // [MQTT-3.8.4-8]
 		return t.send(tg.s, retain, ids)
 	}
 	return t.owe12(tg.s, pending{ids: ids, qos: qos, retain: retain})
@@ -207,7 +216,7 @@ func (c *conn) alias(f *frame, m *message) (fresh bool) {
 func (t *turn) owe12(s *session, p pending) deliveryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.ended || p.group != nil && s.moving != staying { // or nobody could tell which of two bridges has it
 		return missed
 	}
 	c := s.conn.Load()
@@ -219,6 +228,7 @@ func (t *turn) owe12(s *session, p pending) deliveryResult {
 		placed = taken
 	} else if t.b.full() {
 		t.count.dropped++
+		s.dropped++
 		return full
 	}
 	if s.keeps() {
@@ -256,11 +266,12 @@ func (t *turn) keep() *message {
 func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 	if !s.hasRoom(&t.b.options.Limits, p.msg.size()) {
 		t.count.dropped++
+		s.dropped++
 		if !s.full {
 			s.full = true
 			t.b.log.Warn("a session's queue is full: new messages for it are dropped until its client takes the waiting ones", "client", s.id, "messages", s.queue.len(), "bytes", s.queue.bytes)
 		}
-		if c != nil {
+		if c != nil && s.room == nil {
 			t.overwhelmed(s, c)
 		}
 		return false
@@ -286,8 +297,12 @@ func (t *turn) overwhelmed(s *session, c *conn) {
 
 // hasRoom reports whether a message of so many bytes may be queued; mu is held.
 func (s *session) hasRoom(l *Limits, size int) bool {
+	mostMessages, mostBytes := l.QueueMessages, l.QueueBytes
+	if s.room != nil {
+		mostMessages, mostBytes = cmp.Or(s.room.Messages, mostMessages), cmp.Or(s.room.Bytes, mostBytes)
+	}
 	waiting, bytes := s.queue.len()-s.queue.free, s.queue.bytes-s.queue.freeBytes
-	return waiting < l.QueueMessages && (waiting == 0 || bytes+size <= l.QueueBytes)
+	return waiting < mostMessages && (waiting == 0 || bytes+size <= mostBytes)
 }
 
 // transmit sends p, whose content is m, if the client's Receive Maximum

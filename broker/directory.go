@@ -64,10 +64,13 @@ const (
 )
 
 // enterCluster has the client enter once no other bridge has its session. It may
-// wait, and is not for readers.
+// wait, and is not for readers: for a session whose bridge has just died, until the
+// others know that, have chosen one of them, and that has loaded the session.
 func (b *Broker) enterCluster(t *turn, c *conn, q *request, who *protocol.Principal, authData []byte) {
-	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
+	limits := &b.options.Limits
+	ctx, cancel := context.WithTimeout(b.ctx, limits.EntryTimeout)
 	defer cancel()
+	c.mayTake(limits.EntryTimeout + limits.ConnectTimeout)
 	admission, err := b.options.Directory.Enter(ctx, Entering{
 		ID: SessionID{who.Home(), q.shown.ClientID}, Party: who.Party(), Clean: q.clean, Kept: q.expiry > 0,
 	})
@@ -79,9 +82,25 @@ func (b *Broker) enterCluster(t *turn, c *conn, q *request, who *protocol.Princi
 		t.turnAway(c, client, refusalOfCluster(err))
 		return
 	}
-	defer admission.Done()
 	q.admission = admission
 	t.enter(c, q, who, authData)
+	admission.Done()
+	if q.promises {
+		t.awaitStored()
+	}
+}
+
+// awaitStored waits until the records of a turn are stored. CONNACK leaves with the
+// end of the turn, and promises the session and the Will. Where NATS takes longer
+// than the client would wait, the client is let in all the same: as long as this
+// bridge lives, it has both.
+func (t *turn) awaitStored() {
+	ctx, cancel := context.WithTimeout(t.b.ctx, t.b.options.Limits.ConnectTimeout)
+	defer cancel()
+	if at := t.recorded; t.b.journal != nil && at != 0 {
+		t.b.commit(t)
+		t.b.journal.wait(ctx, at)
+	}
 }
 
 func refusalOfCluster(err error) *packet.Error {

@@ -7,8 +7,10 @@
 // connection it has something for, once each, without ever blocking. On Linux
 // plain TCP connections share a few readers that wait with epoll and take many
 // connections in one turn (reactor_linux.go), new ones included
-// (accept_linux.go); TLS, WebSocket and other systems have a goroutine per
-// connection, whose turn is one read (stream.go).
+// (accept_linux.go). A connection over TLS or WebSocket has a goroutine while hands
+// are shaken, then a reader drives it through memory (secure.go, websocket.go,
+// secure_linux.go). Other systems have a goroutine per connection, whose turn is one
+// read (stream.go).
 //
 // A topic's receivers are looked up in the turn's own cache, which is thrown
 // away when the subscription epoch moves (route.go). A QoS 0 message that goes

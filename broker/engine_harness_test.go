@@ -2,14 +2,23 @@ package broker
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"math/big"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/eventually"
@@ -29,16 +38,24 @@ type fails interface {
 // A node is a broker that listens on loopback.
 type node struct {
 	*Broker
-	t    fails
-	addr string
-	seen recorder
+	t      fails
+	addr   string
+	secure bool // over TLS
+	web    *http.Server
+	seen   recorder
 }
 
-// everywhere runs a test with the shared readers and with a goroutine per
-// connection.
+// overTLS and overWebSocket, added to a number of readers, have a node serve these.
+const (
+	overTLS       = 1_000
+	overWebSocket = 10_000
+)
+
+// everywhere runs a test with the shared readers, also over TLS and WebSocket, and with
+// a goroutine per connection.
 func everywhere(t *testing.T, test func(t *testing.T, readers int)) {
 	t.Helper()
-	for name, readers := range map[string]int{"readers": 2, "goroutines": -1} {
+	for name, readers := range map[string]int{"readers": 2, "goroutines": -1, "readers over TLS": overTLS + 2, "readers over WebSocket": overWebSocket + 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, readers)
@@ -56,6 +73,13 @@ func newNode(t *testing.T, readers int, change ...func(*Options)) *node {
 func startNode(t fails, readers int, change ...func(*Options)) *node {
 	t.Helper()
 	n := &node{t: t}
+	if readers >= overWebSocket-1 {
+		readers -= overWebSocket
+		n.web = &http.Server{}
+	}
+	if n.secure = readers >= overTLS-1; n.secure {
+		readers -= overTLS
+	}
 	o := Options{
 		Authenticate: authenticate, Recognise: recognise, Permissions: permissions{}, Presence: &n.seen,
 		Readers:     readers,
@@ -74,17 +98,50 @@ func startNode(t fails, readers int, change ...func(*Options)) *node {
 		t.Fatalf("listen: %v", err)
 	}
 	n.addr = l.Addr().String()
-	go func() { _ = b.Serve(context.Background(), "mqtt", l) }()
+	go n.serve(l)
 	return n
 }
 
+func (n *node) serve(l net.Listener) {
+	config := &tls.Config{Certificates: ownCertificate()}
+	switch {
+	case n.web != nil:
+		n.web.Handler = n.WebSocket("mqtt")
+		if n.secure {
+			l = tlsListener{l, config}
+		}
+		_ = n.web.Serve(l)
+	case n.secure:
+		_ = n.ServeTLS(context.Background(), "mqtt", l, config)
+	default:
+		_ = n.Serve(context.Background(), "mqtt", l)
+	}
+}
+
 func (n *node) stop() {
+	if n.web != nil {
+		_ = n.web.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		n.t.Fatalf("close: %v", err)
 	}
 }
+
+// ownCertificate is for clients that do not check it.
+var ownCertificate = sync.OnceValue(func() []tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	return []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+})
 
 // home is the session of a client of the default space.
 func home(id string) SessionID { return SessionID{protocol.DefaultSpace, id} }
@@ -156,15 +213,50 @@ type peer struct {
 
 func (n *node) dial(version byte) *peer {
 	n.t.Helper()
-	nc, err := net.Dial("tcp", n.addr)
-	if err != nil {
-		n.t.Fatalf("dial: %v", err)
+	nc := n.dialUnder()
+	if n.web != nil {
+		nc = n.upgraded(nc)
 	}
 	if t, ok := n.t.(*testing.T); ok {
 		t.Cleanup(func() { _ = nc.Close() })
 	}
 	return &peer{t: n.t, nc: nc, version: version}
 }
+
+// dialUnder opens a connection, over TLS if the node serves that.
+func (n *node) dialUnder() net.Conn {
+	n.t.Helper()
+	nc, err := net.Dial("tcp", n.addr)
+	if err != nil {
+		n.t.Fatalf("dial: %v", err)
+	}
+	if n.secure {
+		nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+	}
+	return nc
+}
+
+// upgraded makes a connection a WebSocket.
+func (n *node) upgraded(nc net.Conn) net.Conn {
+	n.t.Helper()
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nc, nil }}
+	ws, _, err := websocket.Dial(context.Background(), "ws://"+n.addr, &websocket.DialOptions{
+		Subprotocols: []string{"mqtt"}, HTTPClient: &http.Client{Transport: transport},
+	})
+	if err != nil {
+		n.t.Fatalf("upgrade: %v", err)
+	}
+	ws.SetReadLimit(-1)
+	return &hastyConn{websocket.NetConn(context.Background(), ws, websocket.MessageBinary), nc}
+}
+
+// A hastyConn closes without waiting for the broker.
+type hastyConn struct {
+	net.Conn
+	under net.Conn
+}
+
+func (c *hastyConn) Close() error { return c.under.Close() }
 
 // connect connects with a clean start unless changed.
 func (n *node) connect(version byte, id string, change ...func(*packet.Connect)) *peer {

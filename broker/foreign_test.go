@@ -3,6 +3,7 @@ package broker
 import (
 	"bufio"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
@@ -26,14 +27,21 @@ func TestMosquittoClients(t *testing.T) {
 		}
 	}
 	everywhere(t, func(t *testing.T, readers int) {
+		if readers >= overWebSocket {
+			return // which they do not speak
+		}
 		n := newNode(t, readers)
 		host, port, _ := net.SplitHostPort(n.addr)
+		var trust []string
+		if n.secure {
+			trust = []string{"--cafile", ownRoots(t), "--insecure"} // the certificate has no name
+		}
 		for _, version := range []string{"mqttv311", "mqttv5"} {
 			for qos := range 3 {
 				t.Run(fmt.Sprint(version, qos), func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					common := []string{"-h", host, "-p", port, "-V", version, "-q", fmt.Sprint(qos)}
+					common := append([]string{"-h", host, "-p", port, "-V", version, "-q", fmt.Sprint(qos)}, trust...)
 					topic := fmt.Sprintf("foreign/%s/%d", version, qos)
 					id := fmt.Sprint("sub-", version, qos)
 					sub := exec.CommandContext(ctx, "mosquitto_sub", append(common, "-i", id, "-t", topic+"/#", "-C", "100", "-F", "%t %r %p")...)
@@ -71,6 +79,17 @@ func TestMosquittoClients(t *testing.T) {
 			}
 		}
 	})
+}
+
+// ownRoots is a file with the certificate of nodes.
+func ownRoots(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "roots.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ownCertificate()[0].Certificate[0]})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // TestMosquittoRequestResponse: a responder within the broker answers

@@ -11,6 +11,10 @@ var errNotConnect = &packet.Error{Reason: packet.ProtocolError, Text: "first pac
 // errStop ends a connection that has said goodbye.
 var errStop = errors.New("client disconnected")
 
+// errDetached ends the reading of a connection whose session has been taken from
+// it. Whoever took it tells the client why, and closes.
+var errDetached = errors.New("session taken over")
+
 // packet handles one packet. whole is all of it, body without the header.
 func (t *turn) packet(c *conn, h packet.Header, whole, body []byte) error {
 	t.packetAt = 0
@@ -110,6 +114,9 @@ func (t *turn) fail(c *conn, err error) {
 	case err == errStop:
 		t.leave(c, "client disconnected")
 		c.abort()
+		return
+	case err == errDetached:
+		c.phase.Store(phaseEnded)
 		return
 	case !errors.As(err, &violation):
 		violation = &packet.Error{Reason: packet.UnspecifiedError}

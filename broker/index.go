@@ -27,10 +27,11 @@ type subscription struct {
 
 // An interest is everyone subscribed to one filter.
 type interest struct {
-	filter   string // without $share/group/
-	subs     []*subscription
-	groups   map[groupKey]*group
-	handlers []func(*Publication)
+	filter     string // without $share/group/
+	subs       []*subscription
+	groups     map[groupKey]*group
+	handlers   []func(*Publication)
+	inspectors []Inspector
 }
 
 // A groupKey names a group of one filter. Subscriptions of two spaces share
@@ -52,26 +53,38 @@ type group struct {
 
 // An index finds the subscribers of a topic.
 type index struct {
-	mu      sync.RWMutex
-	filters topic.Filters[*interest]
-	count   int
-	epoch   atomic.Uint64 // moves with every change
-	peers   Peers         // nil for a bridge that is alone
+	mu        sync.RWMutex
+	filters   topic.Filters[*interest]
+	exclusive map[groupKey]*subscription // the one that nobody shares, by space and filter
+	count     int
+	epoch     atomic.Uint64 // moves with every change
+	peers     Peers         // nil for a bridge that is alone
 }
 
-// add makes or replaces a subscription [MQTT-3.8.4-3] and reports whether it
-// is new.
-func (x *index) add(sub *subscription, old *subscription) {
+// add makes or replaces a subscription [MQTT-3.8.4-3]. It fails when another
+// session has it exclusively.
+func (x *index) add(sub *subscription, old *subscription) (ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	only, alone := topic.Exclusive(sub.filter)
+	key := groupKey{sub.session.owner.Space, only}
+	if holder := x.exclusive[key]; alone && holder != nil && holder.session != sub.session {
+		return false
+	}
 	if old != nil {
 		x.removeLocked(old)
 	}
 	groupName, inner, shared := topic.Shared(sub.filter)
 	if !shared {
-		inner = sub.filter
+		inner = topic.Inner(sub.filter)
 	}
 	in := x.interest(inner)
+	if alone {
+		if x.exclusive == nil {
+			x.exclusive = make(map[groupKey]*subscription)
+		}
+		x.exclusive[key] = sub
+	}
 	sub.interest = in
 	x.count++
 	if !shared {
@@ -99,6 +112,7 @@ func (x *index) add(sub *subscription, old *subscription) {
 		x.peers.Subscribed(sub.asInterest())
 	}
 	x.epoch.Add(1)
+	return true
 }
 
 func (x *index) interest(filter string) *interest {
@@ -139,6 +153,9 @@ func (x *index) removeSession(s *session) {
 }
 
 func (x *index) removeLocked(sub *subscription) {
+	if only, alone := topic.Exclusive(sub.filter); alone {
+		delete(x.exclusive, groupKey{sub.session.owner.Space, only})
+	}
 	in := sub.interest
 	x.count--
 	if x.peers != nil {
@@ -163,18 +180,19 @@ func (x *index) removeLocked(sub *subscription) {
 		in.subs[last] = nil
 		in.subs = in.subs[:last]
 	}
-	if len(in.subs) == 0 && len(in.groups) == 0 && len(in.handlers) == 0 {
+	if len(in.subs) == 0 && len(in.groups) == 0 && len(in.handlers) == 0 && len(in.inspectors) == 0 {
 		x.filters.Delete(in.filter)
 	}
 }
 
 // A route is everyone a topic's messages go to.
 type route struct {
-	topic    string
-	targets  []target
-	groups   []*group
-	members  [][]*subscription // of groups
-	handlers []func(*Publication)
+	topic      string
+	targets    []target
+	groups     []*group
+	members    [][]*subscription // of groups
+	handlers   []func(*Publication)
+	inspectors []Inspector
 
 	awayFor awayKey // whom awayIs is for
 	awayIs  *Away
@@ -226,6 +244,7 @@ func (x *index) match(name string) *route {
 	for _, in := range found {
 		n += len(in.subs)
 		r.handlers = append(r.handlers, in.handlers...)
+		r.inspectors = append(r.inspectors, in.inspectors...)
 		for _, g := range in.groups {
 			r.groups = append(r.groups, g)
 			r.members = append(r.members, g.members)

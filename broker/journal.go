@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,7 @@ type scribe struct {
 	hold     sync.RWMutex
 	marks    map[string]Mark // of peers, by node
 	arrivals []func()        // to be called when the group is stored
+	waiters  []storedWaiter
 
 	wake chan struct{}
 	done chan struct{}
@@ -145,6 +147,43 @@ func (j *scribe) awaitSession(s *session) {
 	j.mu.Unlock()
 }
 
+// A storedWaiter waits until a group is stored.
+type storedWaiter struct {
+	group uint64
+	done  chan struct{}
+}
+
+// wait waits until the record at a position is stored, ctx ends, or the journal is
+// closed.
+func (j *scribe) wait(ctx context.Context, at uint64) {
+	j.mu.Lock()
+	if j.b.stored(at) {
+		j.mu.Unlock()
+		return
+	}
+	w := storedWaiter{at, make(chan struct{})}
+	j.waiters = append(j.waiters, w)
+	j.mu.Unlock()
+	select {
+	case <-w.done:
+	case <-j.done:
+	case <-ctx.Done():
+	}
+}
+
+// release wakes the waiters whose records are stored.
+func (j *scribe) release() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waiters = slices.DeleteFunc(j.waiters, func(w storedWaiter) bool {
+		stored := j.b.stored(w.group)
+		if stored {
+			close(w.done)
+		}
+		return stored
+	})
+}
+
 // run writes groups until the broker closes; what is recorded by then is
 // still written.
 func (j *scribe) run() {
@@ -196,6 +235,7 @@ func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
 		}
 	}
 	j.stored.Store(group)
+	j.release()
 	if len(entry) > 0 {
 		size = len(entry) + entryCost
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/aibridge/aibridge/broker/packet"
-	"github.com/aibridge/aibridge/broker/topic"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -81,12 +80,6 @@ func (b *Broker) Expect(id SessionID, offer []byte, epoch uint32, known func()) 
 	}
 	s := b.makeStored(id.Client, &v)
 	s.moving, s.entering, s.epoch = arriving, true, epoch
-	for filter, sub := range s.subs {
-		if topic.IsShared(filter) { // its group goes on giving it messages where it is
-			s.apart = append(s.apart, sub)
-			delete(s.subs, filter)
-		}
-	}
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
 	if !b.admitArriving(s) {
@@ -132,29 +125,16 @@ func (b *Broker) Cut(id SessionID) (state []byte, settled bool) {
 	if s == nil {
 		return nil, true
 	}
+	t := b.getTurn().begin()
+	defer b.putTurn(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !b.settleReceived(s) {
+	if !t.settleAccepting(s) {
 		s.cutting = true
 		return nil, false
 	}
-	s.cutting, s.cut = false, s.queue.len()
+	s.cutting = false
 	return b.encodeState(s), true
-}
-
-// settleReceived takes up what peers have answered for inbound messages of QoS 2:
-// what none of them took was not received. It reports whether all have answered.
-func (b *Broker) settleReceived(s *session) bool {
-	for id, receipt := range s.accepting {
-		if !receipt.done() {
-			return false
-		}
-		if receipt.reason() == packet.QuotaExceeded {
-			delete(s.inbound, id)
-		}
-		delete(s.accepting, id)
-	}
-	return true
 }
 
 // tellSettled tells the directory that a session can be cut, if it waits for that.
@@ -206,13 +186,20 @@ func (b *Broker) encodeState(s *session) []byte {
 	for id := range s.inbound {
 		dst = appendID(dst, recInbound, 0, id)
 	}
+	dst = appendSender(dst, 0, &s.sender, s.sender.last)
+	for _, k := range b.origins.of(s) {
+		for i := range k.given {
+			k.given[i].serial = 0
+		}
+		dst = appendAllGiven(dst, k, k.given)
+	}
 	return dst
 }
 
 // decodeState makes what another bridge encoded a session without subscriptions.
-func (b *Broker) decodeState(state []byte) (*session, map[uint64]bool, error) {
+func (b *Broker) decodeState(state []byte) (_ *session, _ map[uint64]bool, had []*known, err error) {
 	if len(state) == 0 || state[0] != stateVersion {
-		return nil, nil, errRecord
+		return nil, nil, nil, errRecord
 	}
 	into := &restoredSession{session: new(session)}
 	r := &restorer{b: b, sessions: map[uint64]*restoredSession{0: into}, messages: map[uint64]*message{}}
@@ -224,25 +211,25 @@ func (b *Broker) decodeState(state []byte) (*session, map[uint64]bool, error) {
 			in.byte()
 			m, number := r.messages[in.uvarint()], in.uvarint()
 			if m == nil {
-				return nil, nil, errRecord
+				return nil, nil, nil, errRecord
 			}
 			m.number, numbers[number] = number, true
-		case recMessage, recOwed, recReleased, recInbound:
+		case recMessage, recOwed, recReleased, recInbound, recReceived, recDoubt, recKnown:
 			if err := r.one(&in); err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 		default:
-			return nil, nil, errRecord
+			return nil, nil, nil, errRecord
 		}
 	}
 	if in.bad {
-		return nil, nil, errRecord
+		return nil, nil, nil, errRecord
 	}
 	into.finish()
 	for _, m := range r.messages {
 		m.id = 0 // the journal here gives others
 	}
-	return into.session, numbers, nil
+	return into.session, numbers, r.known, nil
 }
 
 // Take has a session that is expected be what another bridge has cut: first all
@@ -253,7 +240,7 @@ func (b *Broker) Take(id SessionID, state []byte, stored func()) error {
 	if s == nil {
 		return errRecord
 	}
-	came, numbers, err := b.decodeState(state)
+	came, numbers, had, err := b.decodeState(state)
 	if err != nil {
 		return err
 	}
@@ -266,7 +253,11 @@ func (b *Broker) Take(id SessionID, state []byte, stored func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own := s.queue
-	s.queue, s.window, s.inbound = came.queue, came.window, came.inbound
+	s.queue, s.window, s.inbound, s.sender = came.queue, came.window, came.inbound, came.sender
+	s.sender.last = s.sender.recorded
+	for _, number := range b.origins.came(s, had) {
+		numbers[number] = true
+	}
 	for i := own.from; i < len(own.items); i++ {
 		if p := &own.items[i]; p.msg.number == 0 || !numbers[p.msg.number] {
 			s.queue.push(*p)
@@ -288,12 +279,16 @@ func (j *scribe) recordWhole(t *turn, s *session, stored func()) {
 	j.b.recordSession(t, s)
 	j.log(t, func(dst []byte) []byte {
 		j.arrivals = append(j.arrivals, stored)
-		return j.appendSession(dst, s, func(m *message) {
+		dst = j.appendSession(dst, s, func(m *message) {
 			if m.id == 0 {
 				j.message++
 				m.id = j.message
 			}
 		})
+		for _, k := range j.b.origins.of(s) {
+			dst = appendKnown(dst, k, k.given)
+		}
+		return dst
 	})
 }
 
@@ -308,27 +303,16 @@ func (b *Broker) AllCame(id SessionID) {
 
 // Own has a session that has arrived be this bridge's.
 func (b *Broker) Own(id SessionID) {
-	s := b.session(id)
-	if s == nil {
-		return
-	}
-	t := b.getTurn().begin()
-	defer b.putTurn(t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.moving != arriving {
-		return
-	}
-	s.moving = staying
-	for _, sub := range s.apart {
-		s.subs[sub.filter] = sub
-		b.index.add(sub, nil)
-	}
-	s.apart = nil
-	s.held = true
-	b.kept.add(s.owner, 0, 0) // it was admitted before
-	t.waitLocked(s)
-	b.recordSession(t, s)
+	b.turnOf(id, func(t *turn, s *session) {
+		if s.moving != arriving {
+			return
+		}
+		s.moving = staying
+		s.held = true
+		b.kept.add(s.owner, 0, 0) // it was admitted before
+		t.waitLocked(s)
+		b.recordSession(t, s)
+	})
 }
 
 // waitLocked has a session, whose mu is held, wait for its client for as long as
@@ -348,60 +332,43 @@ func (t *turn) waitLocked(s *session) {
 
 // Resume has a session that was offered wait for its client again.
 func (b *Broker) Resume(id SessionID, epoch uint32) {
-	s := b.session(id)
-	if s == nil {
-		return
-	}
-	t := b.getTurn().begin()
-	defer b.putTurn(t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.moving != leaving || s.ended {
-		return
-	}
-	s.moving, s.cutting, s.epoch = staying, false, epoch
-	t.waitLocked(s)
-	b.recordSession(t, s)
+	b.turnOf(id, func(t *turn, s *session) {
+		if s.moving != leaving || s.ended {
+			return
+		}
+		s.moving, s.cutting, s.epoch = staying, false, epoch
+		t.waitLocked(s)
+		b.recordSession(t, s)
+	})
 }
 
-// Drop forgets a session that is another bridge's. Nobody is told: it has not
-// ended. What a group gave it after it was cut goes to other members.
+// Drop forgets a session that lives on at another bridge, without an event of its end.
+// Messages that a group gave it, and that did not move with it, go to other members.
 func (b *Broker) Drop(id SessionID) {
-	s := b.session(id)
-	if s == nil {
-		return
-	}
-	t := b.getTurn().begin()
-	defer b.putTurn(t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return
-	}
-	s.ended = true
-	b.unhold(s)
-	b.index.removeSession(s)
-	b.forgetSession(t, s)
-	b.removeSession(s)
-	b.timers.forget(s)
-	late := s.queue.items[s.queue.from:]
-	if s.moving == leaving {
-		late = late[min(s.cut, len(late)):]
-	}
-	for _, p := range late {
-		if p.group != nil {
-			b.timers.redeliver(p)
+	b.turnOf(id, func(t *turn, s *session) {
+		if s.ended {
+			return
 		}
-	}
-	s.will, s.subs, s.apart, s.window, s.queue, s.zeros, s.inbound = nil, nil, nil, window{}, fifo{}, fifo{}, nil
+		s.ended = true
+		s.giveUpInbound()
+		b.unhold(s)
+		b.index.removeSession(s)
+		b.forgetSession(t, s)
+		b.removeSession(s)
+		b.timers.forget(s)
+		if s.moving == staying {
+			t.reroute(s)
+		}
+		s.will, s.subs, s.window, s.queue, s.zeros, s.inbound = nil, nil, window{}, fifo{}, fifo{}, nil
+	})
 }
 
 // Supersede closes the connection of a client that has connected to another bridge
-// since. A session that is kept stays: who has that the log says.
+// since. A kept session stays: the log names the bridge that has it.
 func (b *Broker) Supersede(id SessionID) { b.Disconnect(id, byte(packet.SessionTakenOver), "") }
 
-// Quiesce returns when all that was being published when it was called is on its
-// way to everybody that was known to want it.
+// Quiesce waits until all messages whose publishing had begun are on their way to
+// everybody that was known to want them.
 func (b *Broker) Quiesce() {
 	b.publishing.Lock()
 	defer b.publishing.Unlock()

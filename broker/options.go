@@ -68,6 +68,12 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Version of the program, for $SYS/broker/version.
 	Version string
+	// Waiting bounds the queue of a session by its own limits, or by those of all if
+	// it answers nil; optional. It is asked when a session is made or restored.
+	Waiting func(SessionID) *Waiting
+	// Mark is told, in the user property [MarkProperty], to clients that show their
+	// own mark in it: bridges of messages then recognise each other. Empty for none.
+	Mark string
 	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.
 	SysInterval time.Duration
 	// ResponseInfo is the answer to a client that asks for response
@@ -85,6 +91,7 @@ type Options struct {
 // Limits bound what clients may take. Zero fields get the defaults named.
 type Limits struct {
 	ConnectTimeout  time.Duration // from accept to CONNECT; 10 s
+	EntryTimeout    time.Duration // of a client that is authenticated, until its session is here from another bridge; 25 s
 	WriteTimeout    time.Duration // without progress on a full socket; 60 s
 	SessionExpiry   time.Duration // longest a session may be kept; 7 days
 	KeepAlive       time.Duration // longest a client may ask for, also for 0 when set; no limit
@@ -100,6 +107,19 @@ type Limits struct {
 	RetainedBytes   int           // all together; 1 GiB
 }
 
+// A Waiting bounds the queue of one session. New messages that find no room are
+// dropped and counted; its client stays connected.
+type Waiting struct {
+	Messages, Bytes int // as in [Limits], which hold where these are 0
+	// Upgrade has messages wait, and be sent, with the QoS of the session's
+	// subscription though they were published with less.
+	Upgrade bool
+}
+
+// MarkProperty is the user property of CONNECT and CONNACK in which bridges of
+// messages name themselves.
+const MarkProperty = "aibridge-link"
+
 func (l Limits) withDefaults() Limits {
 	set := func(v *int, d int) {
 		if *v <= 0 {
@@ -112,6 +132,7 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	wait(&l.ConnectTimeout, 10*time.Second)
+	wait(&l.EntryTimeout, 25*time.Second)
 	wait(&l.WriteTimeout, time.Minute)
 	wait(&l.SessionExpiry, 7*24*time.Hour)
 	set(&l.ReceiveMaximum, 1024)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/aibridge/aibridge/broker/packet"
@@ -24,6 +25,8 @@ type Peers interface {
 	// spaces and, if every is set, among the clients that hear all spaces; nil if
 	// there are none. The list is good until Epoch moves.
 	Away(topic string, every bool, spaces ...protocol.SpaceID) *Away
+	// All lists the peers.
+	All() []Peer
 	Epoch() uint64
 	// Flush sends the messages that were queued for peers.
 	Flush()
@@ -126,7 +129,8 @@ type Receipt struct {
 	left atomic.Int32 // answers that have not come
 	best atomic.Uint32
 
-	verdict atomic.Uint32 // of a handler, a failure or 0
+	verdict  atomic.Uint32 // of a handler, a failure or 0
+	numbered *numbered     // the publish that waits, if that is a numbered one
 }
 
 // Answer is a peer's. The broker's AnswerReceipts has the acknowledgements sent.
@@ -151,6 +155,19 @@ func (r *Receipt) reason() packet.Reason {
 	return packet.NoMatchingSubscribers
 }
 
+// failed reports whether the publish was refused.
+func (r *Receipt) failed() bool {
+	return packet.Reason(r.verdict.Load()).Failed() || r.reason().Failed()
+}
+
+// order compares when publishes came.
+func (r *Receipt) order(o *Receipt) int {
+	if r.numbered == nil || o.numbered == nil {
+		return 0
+	}
+	return cmp.Compare(r.numbered.number, o.numbered.number)
+}
+
 // AnswerReceipts sends the acknowledgements that answers of peers were missing for.
 func (b *Broker) AnswerReceipts() {
 	sessions := b.receipts.take()
@@ -161,6 +178,8 @@ func (b *Broker) AnswerReceipts() {
 	for _, s := range sessions {
 		if c := s.conn.Load(); c != nil {
 			t.settleOwed(c)
+		} else {
+			t.settleAbsent(s)
 		}
 		b.tellSettled(s)
 	}
@@ -248,7 +267,7 @@ func (t *turn) deliverAway(r *route, away *Away, count func(deliveryResult)) {
 	for i, g := range r.groups {
 		there := away.group(g.id)
 		if there == nil {
-			count(t.deliverShared(g, r.members[i]))
+			count(t.deliverGroup(g, r.members[i]))
 		} else if p := t.shareWith(g, r.members[i], there, count); p != nil {
 			t.sendGroup(p, g.id)
 		}
@@ -394,7 +413,7 @@ func (t *turn) receiptOf(s *session, p *packet.Publish) *Receipt {
 	if s.accepting == nil {
 		s.accepting = make(map[uint16]*Receipt)
 	}
-	s.accepting[p.PacketID] = r
+	s.accepting[p.PacketID], r.numbered = r, t.numbered
 	return r
 }
 

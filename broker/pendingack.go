@@ -185,21 +185,7 @@ func (t *turn) settleOwed(c *conn) {
 // again has to reach who does not have it. What none of them took is not received:
 // its identifier is free again. The session's mu is held.
 func (t *turn) accepted(s *session, a *pendingAck) {
-	if a.typ != packet.PUBREC || s.accepting[a.id] != a.receipt {
-		return
-	}
-	delete(s.accepting, a.id)
-	here, ok := s.inbound[a.id]
-	switch {
-	case !ok:
-	case !a.outcome().Failed():
-		if s.keeps() {
-			t.b.recordInbound(t, s, a.id, true)
-		}
-	default:
-		delete(s.inbound, a.id)
-		if here {
-			s.receiving--
-		}
+	if a.typ == packet.PUBREC && s.accepting[a.id] == a.receipt {
+		t.receivedInbound(s, a.id, a.outcome().Failed())
 	}
 }

@@ -38,7 +38,14 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 		return nil
 	}
 	t.load(c, r.topic, whole)
+	if len(r.inspectors) > 0 {
+		if v := t.inspect(c.client, r.inspectors); !v.Allowed() {
+			t.refusePublish(c, p, v)
+			return nil
+		}
+	}
 	t.publisher = c.session
+	t.originate(c.session, p)
 	v := t.publishLoaded(c.client, r)
 	t.publisher = nil
 	t.acceptPublish(c, p, v)
@@ -151,6 +158,7 @@ func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
 	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: c.session.neighbours}
 	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
+	t.origin, t.numbered = origin{}, nil
 	if p.QoS == 0 {
 		t.raw = whole
 		t.rawShape = 0
@@ -188,6 +196,7 @@ func (t *turn) use(m *message) {
 	t.msg = *m
 	t.msg.id = 0
 	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
+	t.origin, t.numbered = origin{}, nil
 }
 
 // admit checks a QoS 1 or 2 publish before it is routed. again reports that a
@@ -198,7 +207,7 @@ func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn.Load() != c {
-		return true, errStop
+		return true, errDetached
 	}
 	if p.QoS == 2 {
 		if _, ok := s.inbound[p.PacketID]; ok {
@@ -223,7 +232,9 @@ func (t *turn) acceptPublish(c *conn, p *packet.Publish, v Verdict) {
 			t.patient += n
 		}
 	case 2:
-		if !packet.Reason(v.Reason).Failed() {
+		if packet.Reason(v.Reason).Failed() {
+			t.numbered.finish(0)
+		} else {
 			t.inbound(c.session, p.PacketID)
 		}
 		t.answerPublish(c, packet.PUBREC, p.PacketID, v, t.receiptOf(c.session, p))
@@ -241,8 +252,13 @@ func (t *turn) inbound(s *session, id uint16) {
 	}
 	s.inbound[id] = true
 	s.receiving++
-	if s.keeps() && t.receipt == nil { // otherwise once peers have it, see accepted
-		t.b.recordInbound(t, s, id, true)
+	switch {
+	case t.receipt != nil: // it is recorded once peers have it, see accepted
+	case t.numbered != nil && len(s.accepting) > 0: // or after those before it
+		t.receipt = &Receipt{b: t.b, s: s}
+		t.receipt.left.Store(1)
+	default:
+		t.recordReceived(s, id, t.numbered)
 	}
 }
 

@@ -30,6 +30,20 @@ type Holdings struct {
 	RetainedBytes int // topics, payloads and properties of these
 }
 
+// Holds returns the data kept for a party, or for all of its space if it has no id.
+// Sessions that are connected elsewhere in a cluster are not among them.
+func (b *Broker) Holds(p protocol.Party) Holdings {
+	h := Holdings{Sessions: b.kept.of(p)}
+	b.retained.mu.RLock()
+	defer b.retained.mu.RUnlock()
+	has := b.retained.spaces[p.Space]
+	if p.ID != "" {
+		has = b.retained.owners[p.String()]
+	}
+	h.Retained, h.RetainedBytes = has.messages, has.bytes
+	return h
+}
+
 // A Holding is one kind of [Holdings].
 type Holding byte
 
@@ -109,6 +123,16 @@ func (y *tally) add(who protocol.Party, own, space int) fullness {
 	y.owners[who]++
 	y.spaces[who.Space]++
 	return hasRoom
+}
+
+// of is how many a party has, or all of its space if it has no id.
+func (y *tally) of(p protocol.Party) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if p.ID == "" {
+		return y.spaces[p.Space]
+	}
+	return y.owners[p]
 }
 
 // remove counts one less.

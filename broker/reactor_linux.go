@@ -32,6 +32,7 @@ type reader struct {
 	t    *turn
 	buf  []byte // filled once per turn: outboxes refer to it until the turn ends
 	used int
+	raw  []byte // from sockets with a layer; nil until there is one
 
 	events  []unix.EpollEvent
 	ready   []readyConn
@@ -57,6 +58,7 @@ type socket struct {
 	slot   int32
 	mask   uint32 // what epoll waits for, 0 while paused; guarded by conn.mu
 	paused bool   // guarded by conn.mu
+	layer  layer  // nil if the socket carries bare packets
 }
 
 const (
@@ -138,7 +140,16 @@ func (r *reader) add(c *conn, fd int) {
 	s := &socket{c: c, r: r, fd: fd}
 	c.transport = s
 	c.b.addConn(c)
+	r.place(s)
+	c.mu.Lock()
+	s.watch(unix.EPOLLIN | unix.EPOLLRDHUP)
+	c.mu.Unlock()
+}
+
+// place gives the socket its slot.
+func (r *reader) place(s *socket) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if n := len(r.free); n > 0 {
 		s.slot = r.free[n-1]
 		r.free = r.free[:n-1]
@@ -147,10 +158,6 @@ func (r *reader) add(c *conn, fd int) {
 		s.slot = int32(len(r.slots))
 		r.slots = append(r.slots, s)
 	}
-	r.mu.Unlock()
-	c.mu.Lock()
-	s.watch(unix.EPOLLIN | unix.EPOLLRDHUP)
-	c.mu.Unlock()
 }
 
 // watch has epoll wait for what mask says; conn.mu is held.
@@ -175,15 +182,18 @@ func (s *socket) await() { s.watch(s.mask | unix.EPOLLOUT) }
 func (s *socket) full() bool { return true }
 
 func (s *socket) shut() {
+	s.bye()
 	_ = unix.Shutdown(s.fd, unix.SHUT_WR)
 }
 
 func (s *socket) close() {
+	s.bye()
 	s.r.mu.Lock()
 	s.r.slots[s.slot] = nil
 	s.r.free = append(s.r.free, s.slot)
 	s.r.mu.Unlock()
 	_ = unix.Close(s.fd) // leaves epoll as well
+	s.fd = -1            // its number may soon be another connection's
 }
 
 // pause stops reading while a job runs elsewhere. Epoll is told only when
@@ -207,6 +217,9 @@ func (s *socket) resume() {
 
 // write writes the segments with one system call.
 func (s *socket) write(segs []seg, off int) (n int, err error) {
+	if s.layer != nil {
+		return s.writeSealed(segs, off)
+	}
 	for {
 		if len(segs) == 1 {
 			n, err = unix.Write(s.fd, segs[0].b[off:])
@@ -357,7 +370,7 @@ func (r *reader) read(s *socket) {
 		r.readLarge(s)
 		return
 	}
-	if len(r.buf)-r.used < len(c.in)+leastRead {
+	if len(r.buf)-r.used < len(c.in)+s.leastRead() {
 		r.end()
 	}
 	b := r.buf[r.used:min(len(r.buf), r.used+len(c.in)+mostRead)]
@@ -394,7 +407,12 @@ func (r *reader) fill(s *socket, b []byte) (n int, ok bool) {
 		c.mu.Unlock()
 		return 0, false
 	}
-	n, err := unix.Read(s.fd, b)
+	var err error
+	if s.layer == nil {
+		n, err = unix.Read(s.fd, b)
+	} else {
+		n, err = r.open(s, b)
+	}
 	c.mu.Unlock()
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
@@ -411,13 +429,13 @@ func (r *reader) fill(s *socket, b []byte) (n int, ok bool) {
 // as the bytes come, not as the header promises.
 func (r *reader) readLarge(s *socket) {
 	c := s.c
-	if cap(c.in)-len(c.in) < leastRead {
+	if cap(c.in)-len(c.in) < s.leastRead() {
 		h, size, err := packet.ParseHeader(c.in)
 		want := 2 * cap(c.in)
 		if err == nil && size > 0 {
 			want = min(want, size+h.Remaining)
 		}
-		grown := make([]byte, len(c.in), max(want, len(c.in)+leastRead))
+		grown := make([]byte, len(c.in), max(want, len(c.in)+s.leastRead()))
 		copy(grown, c.in)
 		c.in = grown
 	}

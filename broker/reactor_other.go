@@ -14,3 +14,5 @@ func (readers) start(*Broker, int) error { return nil }
 func (readers) stop()                    {}
 
 func (readers) accept(context.Context, *Broker, *door, *net.TCPListener) bool { return false }
+
+func (readers) adopt(*conn, net.Conn, layer) bool { return false }

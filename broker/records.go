@@ -22,6 +22,9 @@ const (
 	recReset                    // serial: what follows replaces what is known of it
 	recMark                     // node, epoch, offset: up to where messages of a peer are here
 	recNumber                   // number, publication's number; in states of sessions only
+	recReceived                 // serial, number: receipts of publishes of QoS 2 are on record up to here
+	recDoubt                    // serial, number, count, packet ids: repetitions of the client may be here under a higher number, but for these
+	recKnown                    // space, client id, packet id, number, count, (serial, group): the receivers of a publication
 )
 
 // Prefixes of keyed values. The space follows, then NUL, which is in no name,
@@ -68,6 +71,7 @@ type storedWill struct {
 	Delay   uint32 `json:"delay,omitempty"`
 	Life    uint32 `json:"life,omitempty"`
 	Fires   int64  `json:"fires,omitempty"`
+	Since   int64  `json:"since,omitempty"`
 }
 
 // recordSession stores what changed of a session that outlives its
@@ -103,11 +107,8 @@ func (b *Broker) encodeSession(s *session) []byte {
 	for _, sub := range s.subs {
 		v.Subs = append(v.Subs, sub.toStore())
 	}
-	for _, sub := range s.apart {
-		v.Subs = append(v.Subs, sub.toStore())
-	}
 	if w := s.will; w != nil {
-		v.Will = &storedWill{appendMessage(nil, w.msg, 0), w.delay, w.life, b.toStore(w.fires)}
+		v.Will = &storedWill{appendMessage(nil, w.msg, 0), w.delay, w.life, b.toStore(w.fires), w.since}
 	}
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -138,7 +139,7 @@ func (b *Broker) recordWill(t *turn, s *session) { // session.mu is held
 	}
 	value, err := json.Marshal(storedLastWill{
 		Principal: s.principal, Version: s.client.Version, Listener: s.client.Listener,
-		Will: storedWill{Message: appendMessage(nil, s.will.msg, 0), Life: s.will.life},
+		Will: storedWill{Message: appendMessage(nil, s.will.msg, 0), Life: s.will.life, Since: s.will.since},
 	})
 	if err != nil {
 		b.log.Error("will can't be stored", "client", s.id, "error", err)
@@ -248,16 +249,43 @@ func (b *Broker) recordReleased(t *turn, s *session, id uint16, slot *slot) uint
 }
 
 // recordInbound stores that a QoS 2 identifier of the client is in use, or not
-// any more.
-func (b *Broker) recordInbound(t *turn, s *session, id uint16, used bool) {
+// any more, and returns the position.
+func (b *Broker) recordInbound(t *turn, s *session, id uint16, used bool) uint64 {
 	if b.journal == nil || !s.record.known {
-		return
+		return 0
 	}
 	kind := recInbound
 	if !used {
 		kind = recOutbound
 	}
-	s.recordedAt = b.logID(t, s, kind, id)
+	s.recordedAt = b.journal.log(t, func(dst []byte) []byte {
+		dst = appendID(dst, kind, s.record.serial, id)
+		if used && s.sender.recorded != 0 {
+			dst = appendReceived(dst, s.record.serial, s.sender.recorded)
+		}
+		return dst
+	})
+	return s.recordedAt
+}
+
+func appendReceived(dst []byte, serial, number uint64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(append(dst, recReceived), serial), number)
+}
+
+// appendSender appends a session's knowledge of its client's publishes: the number
+// up to which receipts are on record, and the doubts of a restored session.
+func appendSender(dst []byte, serial uint64, o *senderState, recorded uint64) []byte {
+	if recorded != 0 {
+		dst = appendReceived(dst, serial, recorded)
+	}
+	if o.doubtful {
+		dst = binary.AppendUvarint(binary.AppendUvarint(append(dst, recDoubt), serial), o.after)
+		dst = binary.AppendUvarint(dst, uint64(len(o.sure)))
+		for id := range o.sure {
+			dst = binary.AppendUvarint(dst, uint64(id))
+		}
+	}
+	return dst
 }
 
 func (b *Broker) logID(t *turn, s *session, kind byte, id uint16) uint64 {

@@ -9,14 +9,15 @@ import (
 // who left before taking it. It is offered to the members here, then to those of
 // each other bridge, until one takes it.
 type redelivery struct {
-	b     *Broker
-	msg   *message
-	qos   byte
-	group *group // as somebody left it; nil if only its id is known
-	id    uint64 // of the group among peers
-	tried []Peer // that had nobody, since it was put off last
-	until int64  // steady: when it is given up; 0 before it was put off
-	full  bool   // somebody had no room for it
+	b      *Broker
+	msg    *message
+	qos    byte
+	group  *group // as somebody left it; nil if only its id is known
+	id     uint64 // of the group among peers
+	tried  []Peer // that had nobody, since it was put off last
+	until  int64  // steady: when it is given up; 0 before it was put off
+	origin origin
+	full   bool // somebody had no room for it
 	// receipt waits for what becomes of it; nil if nobody does. became is what has
 	// become of the message beside.
 	receipt Answerer
@@ -66,6 +67,10 @@ func (k *timers) resume() {
 // it for some groups. The receipt, if there is one, is answered when all is done;
 // became is what has become of the message otherwise.
 func (b *Broker) Reoffer(encoded []byte, groups []uint64, became Outcome, receipt Answerer) {
+	if all, ok := receipt.(*recall); ok {
+		all.lacks(groups, became)
+		return
+	}
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
 	if err := t.decodeAway(encoded); err != nil || len(groups) == 0 {
@@ -79,7 +84,7 @@ func (b *Broker) Reoffer(encoded []byte, groups []uint64, became Outcome, receip
 	}
 	m := t.keep()
 	for _, id := range groups {
-		b.timers.offer(&redelivery{b: b, msg: m, qos: m.qos, id: id, became: became, receipt: receipt})
+		b.timers.offer(&redelivery{b: b, msg: m, qos: m.qos, id: id, origin: t.origin, became: became, receipt: receipt})
 	}
 }
 
@@ -88,7 +93,13 @@ func (t *turn) redeliver(r *redelivery) {
 	t.use(r.msg)
 	t.msg.qos = max(t.msg.qos, r.qos)
 	t.msg.here = false
+	t.origin = r.origin
 	route := t.routeOf(r.msg.topic)
+	if t.origin.number != 0 {
+		defer t.holdGroup()()
+		t.know(Mark{})
+		defer t.noteGiven()
+	}
 	for _, g := range route.groups {
 		if !r.isFor(g) {
 			continue

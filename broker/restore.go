@@ -22,6 +22,7 @@ type restorer struct {
 	old      map[SessionID]KeyedValue // of bridges that knew sessions by client id alone
 	earlier  []earlierRetained        // what clients retained while this bridge worked alone
 	owedEver int                      // how often the log says that something is owed for the first time
+	known    []*known                 // publications that may be repeated
 }
 
 // A restoredSession is a session while its records are replayed. Each record
@@ -34,6 +35,7 @@ type restoredSession struct {
 	by      map[uint64]restoredList // not done, by message number
 	sent    map[uint16]owedIndex    // not done, by packet identifier
 	inbound map[uint16]bool
+	sender  senderState
 }
 
 // An owedIndex is where something stands in restoredSession.owed, counted from 1; 0
@@ -69,8 +71,14 @@ func (b *Broker) restore(ctx context.Context) error {
 	for _, s := range r.sessions {
 		live += len(s.owed) - s.done
 		s.finish()
+		if b.index.peers != nil {
+			s.session.sender.restored()
+		}
 		b.adopt(s.session, now)
 		s.owed = nil // or all would be there twice
+	}
+	for _, k := range r.known {
+		b.origins.restore(k)
 	}
 	if r.owedEver > 0 {
 		b.journal.kept = int(float64(b.journal.logged) * float64(live) / float64(r.owedEver))
@@ -149,7 +157,7 @@ func (r *restorer) lastWill(key string, value []byte) error {
 	}
 	client := NewClient(id, v.Principal)
 	client.Listener, client.Version = v.Listener, v.Version
-	r.b.timers.fire(client, &will{msg: m, life: v.Will.Life, alone: true})
+	r.b.timers.fire(client, &will{msg: m, life: v.Will.Life, since: v.Will.Since, alone: true})
 	return nil
 }
 
@@ -175,7 +183,7 @@ func (r *restorer) session(key string, value []byte) error {
 		if err != nil {
 			return fmt.Errorf("will of session %q: %w", id, err)
 		}
-		s.will = &will{msg: m, delay: v.Will.Delay, life: v.Will.Life, fires: r.b.fromStore(v.Will.Fires, v.Will.Delay)}
+		s.will = &will{msg: m, delay: v.Will.Delay, life: v.Will.Life, since: v.Will.Since, fires: r.b.fromStore(v.Will.Fires, v.Will.Delay)}
 	}
 	r.serial = max(r.serial, v.Serial)
 	r.sessions[v.Serial] = &restoredSession{session: s}
@@ -230,6 +238,9 @@ func (r *restorer) one(in *recordReader) error {
 		r.b.journal.marks[m.Node] = m
 		return nil
 	}
+	if kind == recKnown {
+		return r.knew(in)
+	}
 	serial := in.uvarint()
 	r.serial = max(r.serial, serial)
 	s := r.sessions[serial] // nil: ended meanwhile
@@ -244,12 +255,41 @@ func (r *restorer) one(in *recordReader) error {
 		if id := uint16(in.uvarint()); s != nil {
 			s.identifier(kind, id)
 		}
+	case recReceived:
+		if number := in.uvarint(); s != nil {
+			s.sender.recorded = number
+		}
+	case recDoubt:
+		o := senderState{doubtful: true, after: in.uvarint()}
+		for n := in.uvarint(); n > 0 && !in.bad; n-- {
+			o.markSure(uint16(in.uvarint()))
+		}
+		if s != nil {
+			o.recorded = s.sender.recorded
+			s.sender = o
+		}
 	case recReset:
 		if s != nil {
 			*s = restoredSession{session: s.session}
 		}
 	default:
 		return errRecord
+	}
+	return nil
+}
+
+// knew replays the receivers of a publication.
+func (r *restorer) knew(in *recordReader) error {
+	space, client := protocol.SpaceID(in.bytes()), string(in.bytes())
+	k := &known{key: originKey{SessionID{space, client}, uint16(in.uvarint())}, number: in.uvarint()}
+	for n := in.uvarint(); n > 0 && !in.bad; n-- {
+		serial, group := in.uvarint(), in.uvarint()
+		if s := r.sessions[serial]; s != nil {
+			k.given = append(k.given, given{s.session, group, serial})
+		}
+	}
+	if !in.bad && len(k.given) > 0 {
+		r.known = append(r.known, k)
 	}
 	return nil
 }
@@ -372,8 +412,10 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 			s.inbound = make(map[uint16]bool)
 		}
 		s.inbound[id] = false
+		s.sender.markSure(id)
 	case recOutbound:
 		delete(s.inbound, id)
+		s.sender.markSure(id)
 	case recReleased:
 		if at := s.sent[id]; at != 0 {
 			s.at(at).released = true
@@ -383,7 +425,7 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 
 // finish puts the messages owed into the window and the queue.
 func (s *restoredSession) finish() {
-	s.session.inbound = s.inbound
+	s.session.inbound, s.session.sender = s.inbound, s.sender
 	waiting := len(s.owed) - s.done - len(s.sent)
 	s.queue.items = make([]pending, 0, max(waiting, 0))
 	for i := range s.owed {

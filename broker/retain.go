@@ -263,7 +263,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if sub.handling == 2 || sub.group != nil {
 		return
 	}
-	found := t.b.retained.heard(sub.session, sub.filter, t.now)
+	found := t.b.retained.heard(sub.session, topic.Inner(sub.filter), t.now)
 	if len(found) == 0 {
 		return
 	}

@@ -84,7 +84,7 @@ func (s *session) lost(p *pending, by *subscription) bool {
 	if p.group != nil {
 		return p.group == by.group
 	}
-	if by.group != nil || !covers(by.filter, p.msg.topic) {
+	if by.group != nil || !covers(topic.Inner(by.filter), p.msg.topic) {
 		return false
 	}
 	for filter, sub := range s.subs {

@@ -22,6 +22,7 @@ func (w *written) write(segs []seg, off int) (n int, err error) {
 }
 
 func (w *written) await()     {}
+func (w *written) held() int  { return 0 }
 func (w *written) full() bool { return true }
 func (w *written) shut()      {}
 func (w *written) close()     {}

@@ -7,10 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/aibridge/aibridge/internal/gate"
 	"github.com/aibridge/aibridge/protocol/grant"
@@ -52,7 +49,7 @@ func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 			door.turnedAway.Add(1)
 			continue
 		}
-		b.welcome(ctx, door, nc, visit)
+		b.welcome(door, nc, visit)
 		if b.isClosed() { // it came while the others were told to go
 			for _, c := range b.allConns() {
 				c.abort()
@@ -62,7 +59,7 @@ func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 }
 
 // welcome starts a connection with a goroutine of its own.
-func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn, visit *gate.Visit) {
+func (b *Broker) welcome(door *door, nc net.Conn, visit *gate.Visit) {
 	c := b.newConn(door, nc.RemoteAddr(), visit)
 	s := newStream(c, nc)
 	c.transport = s
@@ -70,7 +67,7 @@ func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn, visit *ga
 	visit.CutBy(c.abort)
 	b.serving.Go(func() {
 		if t, ok := nc.(*tls.Conn); ok {
-			peer, err := handshake(ctx, t, b.options.Limits.ConnectTimeout)
+			peer, err := handshake(t, b.options.Limits.ConnectTimeout)
 			if err != nil {
 				b.log.Debug("TLS handshake failed", "listener", door.name, "remote", nc.RemoteAddr(), "error", err)
 				b.report(Refusal{Of: OfHandshake, Remote: nc.RemoteAddr(), Listener: door.name, Handshake: err})
@@ -78,6 +75,9 @@ func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn, visit *ga
 				return
 			}
 			c.peer = peer
+			if w, ok := t.NetConn().(*wire); ok && b.readers.adopt(c, w.nc, &tlsLayer{w, t}) {
+				return
+			}
 		}
 		s.read()
 	})
@@ -106,14 +106,21 @@ func (b *Broker) Inside(name string, who grant.Grant) (net.Conn, error) {
 func (b *Broker) newConn(door *door, remote net.Addr, visit *gate.Visit) *conn {
 	door.open.Add(1)
 	door.accepted.Add(1)
-	return &conn{b: b, door: door, remote: remote, visit: visit, accepted: b.clock.Steady()}
+	c := &conn{b: b, door: door, remote: remote, visit: visit, accepted: b.clock.Steady()}
+	c.mayTake(b.options.Limits.ConnectTimeout)
+	return c
 }
 
-// handshake completes TLS, so that the peer's certificate is known.
-func handshake(ctx context.Context, t *tls.Conn, patience time.Duration) (*x509.Certificate, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := t.HandshakeContext(ctx); err != nil {
+// handshake completes TLS, so that the peer's certificate is known. A deadline takes
+// no goroutine, as a context would; a broker that stops closes t.
+func handshake(t *tls.Conn, patience time.Duration) (*x509.Certificate, error) {
+	if err := t.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	if err := t.Handshake(); err != nil {
+		return nil, err
+	}
+	if err := t.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
 	state := t.ConnectionState()
@@ -126,65 +133,6 @@ func verifiedPeer(state *tls.ConnectionState) *x509.Certificate {
 	}
 	return state.PeerCertificates[0]
 }
-
-// WebSocket returns the handler for MQTT over WebSocket. Clients must offer
-// the subprotocol mqtt [MQTT-6.0.0-3]. The caller checks Host and Origin.
-func (b *Broker) WebSocket(name string) http.Handler {
-	return b.WebSocketOf(name, func(*http.Request) *grant.Grant { return nil })
-}
-
-// WebSocketOf is [Broker.WebSocket] for requests that say who sends them: known
-// yields what the sender stands on, which [Credentials] have as Known, or nil. It is asked
-// before the connection is a WebSocket.
-func (b *Broker) WebSocketOf(name string, known func(*http.Request) *grant.Grant) http.Handler {
-	door := b.stats.door(name)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sender := known(r)
-		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-			Subprotocols:       []string{"mqtt"}, // [MQTT-6.0.0-4]
-			InsecureSkipVerify: true,             // Origin: the caller's
-			CompressionMode:    websocket.CompressionDisabled,
-		})
-		if err != nil {
-			return // Accept has answered
-		}
-		if ws.Subprotocol() != "mqtt" {
-			_ = ws.Close(websocket.StatusPolicyViolation, "subprotocol mqtt required")
-			return
-		}
-		// [MQTT-6.0.0-1] [MQTT-6.0.0-2] binary frames, packets anywhere in them
-		nc := webSocketConn{websocket.NetConn(context.Background(), ws, websocket.MessageBinary), ws}
-		visit := gate.FromContext(r.Context())
-		if visit == nil { // the server does not count
-			var ok bool
-			if visit, ok = b.enter(nc.RemoteAddr()); !ok {
-				_ = ws.Close(websocket.StatusTryAgainLater, "too many connections")
-				return
-			}
-		}
-		if !b.begin() {
-			visit.Leave()
-			_ = ws.Close(websocket.StatusGoingAway, "shutting down")
-			return
-		}
-		defer b.serving.Done()
-		c := b.newConn(door, nc.RemoteAddr(), visit)
-		c.peer, c.known = verifiedPeer(r.TLS), sender
-		s := newStream(c, nc)
-		c.transport = s
-		b.addConn(c)
-		visit.CutBy(c.abort)
-		s.read()
-	})
-}
-
-// A webSocketConn closes without waiting for the peer's closing handshake.
-type webSocketConn struct {
-	net.Conn
-	ws *websocket.Conn
-}
-
-func (c webSocketConn) Close() error { return c.ws.CloseNow() }
 
 // begin counts a connection that Close waits for.
 func (b *Broker) begin() bool {

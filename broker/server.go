@@ -44,7 +44,9 @@ type Broker struct {
 
 	shareTurns     atomic.Uint32 // of groups with members at peers
 	published      atomic.Uint64 // number of the last publication that peers may get
-	publishing     sync.RWMutex  // held for reading while a message is given to all; see [Broker.Quiesce]
+	numbering      numbering     // of publishes of QoS 2
+	origins        *origins
+	publishing     sync.RWMutex // held for reading while a message is given to all; see [Broker.Quiesce]
 	authenticating chan struct{}
 	connected      atomic.Int64
 	bequests       atomic.Int64 // what the adopter has taken and not stored
@@ -85,6 +87,7 @@ func New(options Options) (*Broker, error) {
 	b.beforeWrite.Store(&nothing)
 	b.index.peers = options.Peers
 	b.published.Store(rand.Uint64())
+	b.origins = newOrigins()
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.stats.init(b)
 	b.timers = newTimers(b)
@@ -303,6 +306,10 @@ func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
 	s := &session{id: id, owner: principal.Party(), neighbours: protocol.Everybody(principal.Home())}
 	s.is(principal)
 	s.events.presence = b.options.Presence
+	if b.options.Waiting != nil {
+		s.room = b.options.Waiting(s.key())
+		s.upgrades = s.room != nil && s.room.Upgrade
+	}
 	return s
 }
 
@@ -328,6 +335,20 @@ func (b *Broker) session(id SessionID) *session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sessions[id]
+}
+
+// turnOf calls f in a turn of its own for a session, if it is there. The session's mu
+// is held.
+func (b *Broker) turnOf(id SessionID, f func(t *turn, s *session)) {
+	s := b.session(id)
+	if s == nil {
+		return
+	}
+	t := b.getTurn().begin()
+	defer b.putTurn(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(t, s)
 }
 
 func (b *Broker) removeSession(s *session) {

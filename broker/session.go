@@ -25,10 +25,11 @@ type session struct {
 	held       bool       // counts as kept; guarded by mu
 	dated      int        // place in timers.dates, counted from 1, or 0; guarded by timers.mu
 
-	conn   atomic.Pointer[conn] // changed with mu held
-	behind atomic.Bool          // the queues or the window have something to send
-	late   atomic.Bool          // zeros is not empty
-	every  atomic.Bool          // the principal hears what is in any space
+	conn     atomic.Pointer[conn] // changed with mu held
+	behind   atomic.Bool          // the queues or the window have something to send
+	late     atomic.Bool          // zeros is not empty
+	every    atomic.Bool          // the principal hears messages of any space
+	upgrades bool                 // messages have the QoS of the subscription at least; never changed
 
 	mu         sync.Mutex
 	ended      bool
@@ -40,17 +41,18 @@ type session struct {
 	epoch      uint32              // of this bridge's ownership, see [Admission]
 	since      int64               // when its last client connected, as directories count it
 	moving     moving              // between bridges
-	apart      []*subscription     // shared ones of a session that arrives
 	had        map[uint64]bool     // publications that came with it from another bridge, and may come again
 	cutting    bool                // it is to be cut as soon as it is settled
-	cut        int                 // messages of the queue that were there when it was
 	subs       map[string]*subscription
 	window     window
 	credit     int                 // publishes the client may still be sent unacknowledged
 	queue      fifo                // QoS 1 and 2
 	full       bool                // the queue is, and that was said
+	room       *Waiting            // its own limits; nil for those of all
+	dropped    uint64              // messages that found no room
 	zeros      fifo                // QoS 0: retained messages and what came after them
 	accepting  map[uint16]*Receipt // of inbound QoS 2 messages that peers have not answered for
+	sender     senderState         // of inbound QoS 2 messages, where there are peers
 	inbound    map[uint16]bool     // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
 	receiving  int                 // how many did
 	will       *will
@@ -189,6 +191,7 @@ func (t *turn) endLocked(s *session) {
 	t.b.timers.forget(s)
 	t.b.tellLeft(s)
 	t.reroute(s)
+	s.giveUpInbound()
 	s.subs, s.window, s.queue, s.zeros, s.inbound = nil, window{}, fifo{}, fifo{}, nil
 }
 
@@ -299,7 +302,7 @@ func (t *turn) acknowledged(c *conn, typ packet.Type) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn.Load() != c {
-		return errStop
+		return errDetached
 	}
 	if typ == packet.PUBREL {
 		t.released(c, s, a.PacketID)
@@ -358,7 +361,10 @@ func (t *turn) released(c *conn, s *session, id uint16) {
 	reason := packet.Success
 	if here, ok := s.inbound[id]; ok {
 		delete(s.inbound, id)
-		delete(s.accepting, id)
+		if receipt := s.accepting[id]; receipt != nil {
+			receipt.numbered.finish(0)
+			delete(s.accepting, id)
+		}
 		if here {
 			s.receiving--
 		}
@@ -367,6 +373,7 @@ func (t *turn) released(c *conn, s *session, id uint16) {
 		}
 	} else {
 		reason = packet.PacketIdentifierNotFound
+		s.sender.markSure(id)
 	}
 	t.answerLocked(c, s, pendingAck{typ: packet.PUBCOMP, id: id, reason: reason})
 }

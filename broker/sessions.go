@@ -32,8 +32,9 @@ type SessionInfo struct {
 	Expiry        time.Duration // how long it is kept without a connection
 	Expires       time.Time     // when it ends, while it is not connected
 	Subscriptions []SubscriptionInfo
-	Inflight      int // sent and not acknowledged
-	Queued        int // QoS 1 and 2 messages that wait
+	Inflight      int    // sent and not acknowledged
+	Queued        int    // QoS 1 and 2 messages that wait
+	Dropped       uint64 // messages that found no room, since the broker started
 	QueuedBytes   int
 	Outbox        int    // bytes the socket has not taken
 	Will          string // topic of the will, "" without one
@@ -116,7 +117,7 @@ func (b *Broker) info(s *session) (i SessionInfo, ok bool) {
 	i = SessionInfo{
 		ClientID: s.id, Principal: s.principal.ID, Space: s.owner.Space,
 		Method: s.principal.Method, Credential: s.principal.Credential, Expiry: time.Duration(seconds(s.expiry)),
-		Inflight: s.window.used, Queued: s.queue.len(), QueuedBytes: s.queue.bytes,
+		Inflight: s.window.used, Queued: s.queue.len(), QueuedBytes: s.queue.bytes, Dropped: s.dropped,
 	}
 	if s.client != nil {
 		i.Listener, i.Version = s.client.Listener, s.client.Version
@@ -140,4 +141,22 @@ func (b *Broker) info(s *session) (i SessionInfo, ok bool) {
 	}
 	slices.SortFunc(i.Subscriptions, func(x, y SubscriptionInfo) int { return cmp.Compare(x.Filter, y.Filter) })
 	return i, true
+}
+
+// ForgetReceived forgets the identifiers of the QoS 2 messages that a client has
+// begun to send and not ended: for a client that relays the packets of another one,
+// which has forgotten them and begins anew.
+func (b *Broker) ForgetReceived(id SessionID) {
+	b.turnOf(id, func(t *turn, s *session) {
+		for used, here := range s.inbound {
+			delete(s.inbound, used)
+			delete(s.accepting, used)
+			if here {
+				s.receiving--
+			}
+			if s.keeps() {
+				b.recordInbound(t, s, used, false)
+			}
+		}
+	})
 }

@@ -49,10 +49,15 @@ func (t *turn) deliverMember(m *subscription) deliveryResult {
 		ids = []uint32{m.id}
 	}
 	retain := t.msg.retain && m.retainAs
-	if qos := min(m.qos, t.msg.qos); qos > 0 {
-		return t.owe12(m.session, pending{ids: ids, group: m.group, qos: qos, retain: retain})
+	qos := min(m.qos, t.msg.qos)
+	if qos == 0 {
+		return t.send(m.session, retain, ids)
 	}
-	return t.send(m.session, retain, ids)
+	o := t.owe12(m.session, pending{ids: ids, group: m.group, qos: qos, retain: retain})
+	if o >= waits && t.known != nil {
+		t.gave(m.session, m.group.id)
+	}
+	return o
 }
 
 func (g *group) current(b *Broker) []*subscription {

@@ -8,8 +8,8 @@ import (
 )
 
 // A stream is a connection with a goroutine that reads it, and another one
-// while there is something to write. It serves TLS, WebSocket and whatever
-// else is a net.Conn.
+// while there is something to write. It serves whatever is a net.Conn and not a
+// reader's.
 type stream struct {
 	c       *conn
 	nc      net.Conn
@@ -21,6 +21,8 @@ func newStream(c *conn, nc net.Conn) *stream { return &stream{c: c, nc: nc} }
 
 // write takes nothing: everything goes the way of a full socket.
 func (s *stream) write([]seg, int) (int, error) { return 0, nil }
+
+func (s *stream) held() int { return 0 }
 
 // full reports whether the writer is at work, and not about to begin.
 func (s *stream) full() bool { return s.sending }

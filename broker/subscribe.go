@@ -90,9 +90,9 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	if !topic.ValidFilter(sub.filter) {
 		return packet.TopicFilterInvalid, "malformed topic filter"
 	}
-	judged := sub.filter
-	if _, inner, shared := topic.Shared(sub.filter); shared {
-		judged = inner
+	judged := topic.Inner(sub.filter)
+	if _, alone := topic.Exclusive(sub.filter); alone && t.b.options.Directory != nil {
+		return packet.ImplementationSpecific, "several bridges cannot tell who has a subscription alone"
 	}
 	if topic.DeeperThan(t.b.options.Limits.TopicLevels, judged) {
 		return packet.TopicFilterInvalid, tooDeep
@@ -113,8 +113,10 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	if s.subs == nil {
 		s.subs = make(map[string]*subscription, 1)
 	}
+	if !t.b.index.add(sub, old) {
+		return packet.QuotaExceeded, "another client has subscribed exclusively"
+	}
 	s.subs[sub.filter] = sub
-	t.b.index.add(sub, old)
 	if old != nil && sub.handling == 1 {
 		sub.handling = 2
 	}

@@ -1,10 +1,17 @@
 package broker
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // offline leaves a retained Will on a topic.
@@ -104,5 +111,126 @@ func TestAWillThatWaitsGoesBeforeACleanStartOrNotAtAll(t *testing.T) {
 			}
 			listener.quiet()
 		})
+	}
+}
+
+// A client whose session is taken over is told so, whatever it has just sent.
+func TestWhoPublishesWhileItsSessionIsTakenIsToldOfIt(t *testing.T) {
+	for _, qos := range []byte{1, 2} {
+		n := newNode(t, 1)
+		p := n.connect(5, "client", kept)
+		s := n.session(home("client"))
+		turn := newTurn(n.Broker).begin()
+		s.mu.Lock()
+		old := s.conn.Load()
+		turn.detachLocked(s, "session takeover")
+		s.mu.Unlock()
+		m := text("t", "late")
+		m.QoS, m.PacketID = qos, 1
+		p.send(m.Append(nil, 5))
+		eventually.Holds(t, "it is read", func() bool { return old.phase.Load() == phaseEnded })
+		old.end(packet.SessionTakenOver, "", turn.now)
+		turn.end()
+		if reason := p.ended(); reason != packet.SessionTakenOver {
+			t.Errorf("QoS %d: told %v", qos, reason)
+		}
+	}
+}
+
+// A standing directory has everybody enter.
+type standing struct{ since atomic.Int64 }
+
+func (d *standing) Enter(context.Context, Entering) (Admission, error) {
+	return Admission{Epoch: 1, Since: d.since.Add(1), Done: func() {}}, nil
+}
+func (d *standing) Left(SessionID)    {}
+func (d *standing) Settled(SessionID) {}
+func (d *standing) Restored(_ context.Context, held []Held) ([]uint32, error) {
+	return slices.Repeat([]uint32{1}, len(held)), nil
+}
+
+// CONNACK in a cluster promises stored state: others go on with it.
+func TestAClientIsInWhenItsSessionAndItsWillAreStored(t *testing.T) {
+	journal := new(MemoryJournal)
+	n := newNode(t, 2, func(o *Options) { o.Journal, o.Directory = journal, new(standing) })
+	for i := range 50 {
+		n.connect(5, fmt.Sprint("clean-", i), offline("status"))
+		n.connect(5, fmt.Sprint("kept-", i), kept)
+		if wills, sessions := len(left(journal, keyWill)), len(left(journal, keySession)); wills != i+1 || sessions != i+1 {
+			t.Fatalf("after %d of each, %d Wills and %d sessions are stored", i+1, wills, sessions)
+		}
+	}
+}
+
+// A client is let in after a while though its Will cannot be stored.
+func TestAClientIsLetInWhoseWillCannotBeStored(t *testing.T) {
+	n := newNode(t, 2, func(o *Options) {
+		o.Journal, o.Directory = brokenJournal{new(MemoryJournal)}, new(standing)
+		o.Limits.ConnectTimeout = 50 * time.Millisecond
+	})
+	listener := n.connect(5, "listener")
+	listener.subscribe("status", 0)
+	_ = n.connect(5, "with", offline("status")).nc.Close()
+	listener.take("offline")
+}
+
+// A brokenJournal stores nothing.
+type brokenJournal struct{ *MemoryJournal }
+
+func (brokenJournal) Write(context.Context, []KeyedValue, []byte) (uint64, error) {
+	return 0, errors.New("away")
+}
+
+// A slow directory has everybody wait.
+type slow struct {
+	standing
+	ready chan struct{}
+}
+
+func (d *slow) Enter(ctx context.Context, e Entering) (Admission, error) {
+	select {
+	case <-d.ready:
+		return d.standing.Enter(ctx, e)
+	case <-ctx.Done():
+		return Admission{}, ErrUnavailable
+	}
+}
+
+// TestAClientMayWaitLongerForItsSessionThanForItsConnect has a session come long
+// after a connection without CONNECT is closed.
+func TestAClientMayWaitLongerForItsSessionThanForItsConnect(t *testing.T) {
+	d, c := &slow{ready: make(chan struct{})}, clock.New()
+	n := newNode(t, 1, ticking(c), func(o *Options) { o.Journal, o.Directory = new(MemoryJournal), d })
+	silent, p := n.dial(5), n.dial(5)
+	p.send((&packet.Connect{Version: 5, ClientID: []byte("client")}).Append(nil))
+	eventually.Holds(t, "it waits for its session", func() bool { return n.entering(2*n.options.Limits.ConnectTimeout) == 1 })
+	c.Advance(2 * n.options.Limits.ConnectTimeout)
+	silent.ended()
+	n.looked()
+	close(d.ready)
+	if err := p.connack.Decode(5, p.expect(packet.CONNACK)); err != nil || p.connack.Reason != packet.Success {
+		t.Errorf("CONNACK %v, %v", p.connack.Reason, err)
+	}
+}
+
+// entering is how many connections have more than so long to get in.
+func (n *node) entering(d time.Duration) (count int) {
+	for _, c := range n.allConns() {
+		if c.until.Load() > c.accepted+int64(d) {
+			count++
+		}
+	}
+	return count
+}
+
+// TestAClientWhoseSessionDoesNotComeIsRefused tells the client to come again.
+func TestAClientWhoseSessionDoesNotComeIsRefused(t *testing.T) {
+	n := newNode(t, 1, func(o *Options) {
+		o.Journal, o.Directory, o.Limits.EntryTimeout = new(MemoryJournal), &slow{}, time.Millisecond
+	})
+	p := n.dial(5)
+	p.send((&packet.Connect{Version: 5, ClientID: []byte("client")}).Append(nil))
+	if err := p.connack.Decode(5, p.expect(packet.CONNACK)); err != nil || p.connack.Reason != packet.ServerUnavailable {
+		t.Errorf("CONNACK %v, %v", p.connack.Reason, err)
 	}
 }

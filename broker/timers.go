@@ -164,7 +164,7 @@ func (b *Broker) patrol(t *turn) {
 				c.abort()
 			}
 		case phase == phaseNew || phase == phaseAuth:
-			if t.now-c.accepted > int64(limits.ConnectTimeout) {
+			if t.now > c.until.Load() {
 				c.end(0, "", t.now)
 			}
 		case phase == phaseOpen:

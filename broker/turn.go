@@ -19,6 +19,11 @@ type turn struct {
 	encoded   []byte    // for peers
 	relayed   bool      // peers have something to send
 	crowded   Peer      // that has no room for more
+	origin    origin    // of the message in hand
+	numbered  *numbered // the publish that it came in, if that is a numbered one
+	known     *known    // the message in hand among the remembered publications, if it has an origin
+	before    bool      // it was known before it came
+	given     []given   // its receivers
 
 	handled bool // handlers were called, and not told that this was all
 

@@ -8,6 +8,7 @@ type will struct {
 	delay uint32 // seconds
 	life  uint32 // message expiry interval, 0 none
 	fires int64  // steady time when, once the connection is gone
+	since int64  // when its client connected, as directories count it; 0 where there is none
 	alone bool   // it has a record of its own
 }
 
@@ -111,8 +112,16 @@ func (t *turn) publishWill(client *Client, w *will) {
 	if w.life > 0 {
 		m.expires = t.now + seconds(w.life)
 	}
+	r := t.route([]byte(m.topic))
 	t.use(&m)
-	t.publishLoaded(client, t.route([]byte(m.topic)))
+	if v := t.inspect(client, r.inspectors); !v.Allowed() {
+		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
+		return
+	}
+	if m.qos > 0 && w.since != 0 && t.b.index.peers != nil {
+		t.origin = origin{number: uint64(w.since)}
+	}
+	t.publishLoaded(client, r)
 	t.count.wills++
 }
 

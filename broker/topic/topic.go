@@ -73,6 +73,27 @@ func Shared(filter string) (group, inner string, ok bool) {
 // IsShared reports whether the filter asks for a shared subscription.
 func IsShared(filter string) bool { return strings.HasPrefix(filter, sharePrefix) }
 
+// exclusivePrefix begins filters that one session has alone, as in EMQX.
+const exclusivePrefix = "$exclusive/"
+
+// Exclusive splits $exclusive/filter; ok is false for any other filter.
+func Exclusive(filter string) (inner string, ok bool) {
+	inner, ok = strings.CutPrefix(filter, exclusivePrefix)
+	return inner, ok && inner != ""
+}
+
+// Inner is the filter that topics are held against: without $share/group/ or
+// $exclusive/ before it.
+func Inner(filter string) string {
+	if _, inner, ok := Shared(filter); ok {
+		return inner
+	}
+	if inner, ok := Exclusive(filter); ok {
+		return inner
+	}
+	return filter
+}
+
 // HasWildcard reports whether a filter covers more than one name.
 func HasWildcard(filter string) bool { return strings.ContainsAny(filter, "+#") }
 
@@ -103,5 +124,22 @@ func Match(filter, name string) bool {
 			return false
 		}
 		filter, name = filterRest, nameRest
+	}
+}
+
+// Overlap reports whether a name may fit two filters, other than shared ones.
+func Overlap(a, b string) bool {
+	for {
+		x, restA, moreA := strings.Cut(a, "/")
+		y, restB, moreB := strings.Cut(b, "/")
+		switch {
+		case x == "#" || y == "#":
+			return true
+		case x != y && x != "+" && y != "+":
+			return false
+		case !moreA || !moreB: // sport/# has sport
+			return moreA == moreB || moreA && restA == "#" || moreB && restB == "#"
+		}
+		a, b = restA, restB
 	}
 }

@@ -69,6 +69,60 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+func TestFiltersOverlapWhereANameFitsBoth(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"a/+", "+/b", true}, {"a/b", "a/c", false}, {"#", "a/b", true}, {"a/#", "a", true}, {"a/+", "a", false}, {"a/+/#", "a", false}, {"a/b/#", "a/+", true}, {"a/b/c", "a/b", false},
+	} {
+		if Overlap(c.a, c.b) != c.want || Overlap(c.b, c.a) != c.want {
+			t.Errorf("%q and %q: %v", c.a, c.b, !c.want)
+		}
+	}
+	level := rapid.SampledFrom([]string{"a", "b", "+", ""})
+	rapid.Check(t, func(t *rapid.T) {
+		filter := func(label string) string {
+			levels := rapid.SliceOfN(level, 1, 4).Draw(t, label)
+			if rapid.Bool().Draw(t, label+" ends in #") {
+				levels = append(levels, "#")
+			}
+			return strings.Join(levels, "/")
+		}
+		a, b := filter("a"), filter("b")
+		fits := false
+		for name := range namesUpTo(5, "a", "b", "") {
+			fits = fits || Match(a, name) && Match(b, name)
+		}
+		if fits != Overlap(a, b) {
+			t.Fatalf("%q and %q: a name fits both: %v", a, b, fits)
+		}
+	})
+}
+
+// namesUpTo yields all names of so many of the levels.
+func namesUpTo(most int, levels ...string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		names := []string{""}
+		for deep := range most {
+			var deeper []string
+			for _, above := range names {
+				for _, level := range levels {
+					name := level
+					if deep > 0 {
+						name = above + "/" + level
+					}
+					if deeper = append(deeper, name); !yield(name) {
+						return
+					}
+				}
+			}
+			names = deeper
+		}
+	}
+}
+
 // The trees agree with Match, whatever is put in and taken out.
 func TestTreesAgreeWithMatch(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,64 @@
+package broker
+
+import (
+	"testing"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Messages published for a client are judged, inspected and handled as its own,
+// retained where that is wanted, and on record once they are stored.
+func TestMessagesArePublishedForClients(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		journal := new(MemoryJournal)
+		durable := func(o *Options) { o.Journal = journal }
+		n := startNode(t, readers, durable)
+		handled := make(chan string, 8)
+		n.Handle("a/#", func(p *Publication) { handled <- p.Client.ID + " " + string(p.Payload) })
+		n.Inspect("a/#", func(i *Inspection) Verdict {
+			if string(i.Payload) == "bad" {
+				return Verdict{Reason: byte(packet.PayloadFormatInvalid), Text: "bad"}
+			}
+			return Verdict{}
+		})
+		away := NewClient("away", &protocol.Principal{ID: "user:", Space: protocol.DefaultSpace})
+		say := func(topic, payload string, retain bool) Verdict {
+			v, stored := n.PublishFor(away, protocol.Message{Topic: topic, Payload: []byte(payload), QoS: 1, Retain: retain})
+			stored(t.Context())
+			return v
+		}
+		hears := n.connect(5, "hears", kept)
+		hears.subscribe("#", 1)
+		for topic, want := range map[string]packet.Reason{"forbidden/x": packet.NotAuthorized, "a/+": packet.TopicNameInvalid} {
+			if v := say(topic, "x", false); packet.Reason(v.Reason) != want {
+				t.Errorf("%s: %+v", topic, v)
+			}
+		}
+		if v := say("a/b", "bad", false); packet.Reason(v.Reason) != packet.PayloadFormatInvalid {
+			t.Errorf("inspected: %+v", v)
+		}
+		if v := say("a/b", "good", true); !v.Allowed() {
+			t.Errorf("refused: %+v", v)
+		}
+		if got := <-handled; got != "away good" {
+			t.Errorf("handled %q", got)
+		}
+		hears.take("good")
+		n.leave(hears, "hears")
+		if v := say("a/c", "later", false); !v.Allowed() {
+			t.Errorf("refused: %+v", v)
+		}
+		n.stop()
+		if v, _ := n.PublishFor(away, protocol.Message{Topic: "a/b"}); v.Allowed() {
+			t.Error("a broker that is closed publishes")
+		}
+		n = startNode(t, readers, durable)
+		defer n.stop()
+		again := n.connect(5, "hears", kept)
+		again.take("later")
+		late := n.connect(5, "late")
+		late.subscribe("a/b", 0)
+		late.take("good")
+	})
+}
