@@ -23,6 +23,7 @@ type Options struct {
 	Working Working
 	Agree   map[string]string // settings in which all must agree, beside working
 	Keys    map[string]string // fingerprints of secrets, by file
+	Keeps   string            // address under which the bridge keeps a copy of the state; "" for none
 	Labels  map[string]string
 	// Waiting is called with the reason while the node may not work yet; optional.
 	Waiting func(reason string)
@@ -123,7 +124,7 @@ func start(stream Stream, o Options) *Membership {
 		mine: Record{
 			Schema: recordSchema, Agree: o.Agree, Keys: o.Keys,
 			Member: Member{
-				Node: Node{ID: o.ID}, State: Standby, Version: o.Version, Wire: Wire, Started: time.Now().UnixMilli(), Labels: o.Labels,
+				Node: Node{ID: o.ID}, State: Standby, Version: o.Version, Wire: Wire, Started: time.Now().UnixMilli(), Keeps: o.Keeps, Labels: o.Labels,
 			},
 		},
 	}

@@ -58,6 +58,7 @@ type Member struct {
 	Wire      int               `json:"wire" doc:"version of what bridges say to each other"`
 	Started   int64             `json:"started_at" doc:"when it was started, by its own clock, Unix milliseconds"`
 	Addresses map[string]string `json:"addresses,omitempty" doc:"what it listens on, HOST:PORT by listener: mqtt, mqtts, http, ws; absent for a standby"`
+	Keeps     string            `json:"keeps,omitempty" doc:"its address in cluster.join, under which it keeps a copy of the state; absent if it keeps none"`
 	Labels    map[string]string `json:"labels,omitempty" doc:"what its operator says of it"`
 	Notes     map[string]string `json:"notes,omitempty" doc:"what parts of it tell those of others, by part"`
 	Joined    uint64            `json:"joined" doc:"place in the order of joining: the lowest is the oldest"`

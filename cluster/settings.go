@@ -37,6 +37,10 @@ func (s *Settings) Formed() bool { return len(s.Join) > 0 }
 // Address is where the other bridges reach this one.
 func (s *Settings) Address() string { return cmp.Or(s.Advertise, s.Listen) }
 
+// First reports whether this bridge is the first of those that form the cluster: it
+// begins the cluster, and does everything that is done once at a beginning.
+func (s *Settings) First() bool { return s.Formed() && s.Address() == s.Join[0] }
+
 // Copies is how many bridges of those that form the cluster keep a thing.
 func (s *Settings) Copies() int { return min(len(s.Join), 3) }
 
@@ -85,16 +89,29 @@ func (s *Settings) checkFormed(fail func(format string, args ...any)) {
 			fail("cluster.join[%d]: %s is in the list twice", i, member)
 		}
 	}
-	for name, value := range map[string]string{"listen": s.Listen, "advertise": s.Address()} {
-		if !isAddress(value) {
-			fail("cluster.%s: %q is not host:port", name, value)
-		}
-	}
+	s.checkListen(fail)
 	if s.Key == "" {
 		fail("cluster.key: is needed, so that nobody else joins; aibridge cluster init makes one")
 	}
 	if !nameRule.MatchString(s.Name) {
 		fail("cluster.name: %q must be letters, digits, - and _", s.Name)
+	}
+}
+
+// checkListen tells fail what is wrong with the address for the other bridges. A
+// bridge that listens on all interfaces must name one of its own.
+func (s *Settings) checkListen(fail func(format string, args ...any)) {
+	host, port, err := net.SplitHostPort(s.Listen)
+	everywhere := err == nil && host == "" && isAddress("localhost:"+port)
+	if everywhere && s.Advertise == "" {
+		fail("cluster.listen: %q leads nobody here; set cluster.advertise to where the others reach it", s.Listen)
+		return
+	}
+	if !everywhere && !isAddress(s.Listen) {
+		fail("cluster.listen: %q is not host:port", s.Listen)
+	}
+	if !isAddress(s.Address()) {
+		fail("cluster.advertise: %q is not host:port", s.Address())
 	}
 }
 

@@ -22,6 +22,8 @@ func TestSettingsOfAClusterAreChecked(t *testing.T) {
 		"no port":            {func(s *Settings) { s.Join = []string{"a:1", "b", "c:1"} }, `cluster.join[1]: "b" is not host:port`},
 		"port of no use":     {func(s *Settings) { s.Listen = "a:0" }, `cluster.listen: "a:0" is not host:port`},
 		"nowhere":            {func(s *Settings) { s.Listen = "" }, `cluster.listen: "" is not host:port`},
+		"all, told":          {func(s *Settings) { s.Listen, s.Advertise = ":1", "a:1" }, ""},
+		"everywhere, unsaid": {func(s *Settings) { s.Listen, s.Advertise = ":1", "" }, `cluster.listen: ":1" leads nobody here; set cluster.advertise`},
 		"no host":            {func(s *Settings) { s.Advertise = ":1" }, `cluster.advertise: ":1" is not host:port`},
 		"no key":             {func(s *Settings) { s.Key = "" }, "cluster.key: is needed"},
 		"a name with spaces": {func(s *Settings) { s.Name = "my home" }, `cluster.name: "my home" must be letters`},

@@ -72,8 +72,8 @@ var errBetter = errors.New("there is a line already, dialled by the bridge with 
 
 // answer makes a connection the line with a bridge, and says so.
 func (s *Switch) answer(l *line) error {
-	l.writing.Lock() // until the answer is on its way, no frame is
-	defer l.writing.Unlock()
+	l.writing.take() // until the answer is on its way, no frame is
+	defer l.writing.end()
 	if !s.adopt(l) {
 		s.decline(l.conn, errBetter)
 		l.close(errBetter)

@@ -28,6 +28,7 @@ type cluster struct {
 	deaf     map[string]bool // what is sent to these is lost
 	runs     map[string]uint64
 	journal  broker.Journal // of the bridges that are added
+	entrance broker.Directory
 }
 
 type bridgeNode struct {
@@ -102,7 +103,7 @@ func (c *cluster) add(name string) {
 	c.runs[name]++
 	r := New(Options{Self: Node{name, c.runs[name]}, Key: &testKey, Transport: line, Outbox: 256 << 10})
 	b, err := broker.New(broker.Options{
-		Peers: r, Retained: c.retained, SysInterval: -1, Journal: c.journal,
+		Peers: r, Retained: c.retained, SysInterval: -1, Journal: c.journal, Directory: c.entrance,
 		Authenticate: func(_ context.Context, shown broker.Credentials) (*protocol.Principal, error) {
 			who := &protocol.Principal{ID: "someone", Space: protocol.DefaultSpace}
 			if shown.Username != "" {

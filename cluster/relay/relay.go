@@ -349,6 +349,16 @@ func (r *Relay) Group(space protocol.SpaceID, name, filter string) uint64 {
 // found are used again.
 var found = sync.Pool{New: func() any { return new(routes.Found) }}
 
+// All implements [broker.Peers].
+func (r *Relay) All() []broker.Peer {
+	peers := r.all()
+	all := make([]broker.Peer, len(peers))
+	for i, p := range peers {
+		all[i] = p
+	}
+	return all
+}
+
 // Away implements [broker.Peers].
 func (r *Relay) Away(topic string, every bool, spaces ...protocol.SpaceID) *broker.Away {
 	f := found.Get().(*routes.Found)

@@ -27,6 +27,7 @@ type entering struct {
 	over     bool   // nobody waits for it any more
 	admitted bool   // who waits was told to go on
 	moved    bool   // the session came from another bridge
+	waited   bool   // there was a session here, and yet the client did not just go on with it
 	answer   func(broker.Admission, error)
 }
 
@@ -58,6 +59,7 @@ func (o *entering) start(m *machine) {
 	o.self = m.self.ID
 	if here, _ := m.local.Here(o.p.id); here != broker.Absent {
 		o.settle(m)
+		o.waited = o.phase != inside
 		return
 	}
 	o.number = m.next()
@@ -264,8 +266,8 @@ func (o *entering) enter(m *machine) {
 
 // leave ends the operation of a client that is inside, or gone.
 func (o *entering) leave(m *machine) {
-	if here, since := m.local.Here(o.p.id); here != broker.Absent && o.home.ID != "" && o.home != home(o.p.key, m.members()) {
-		m.register(o.p.id, o.p.key, since) // the members have changed meanwhile
+	if here, since := m.local.Here(o.p.id); here != broker.Absent && (o.home.ID != "" || o.waited) {
+		m.register(o.p.id, o.p.key, since) // a bridge that let the client in meanwhile finds out, or this one does
 	}
 	m.end(o.p)
 }

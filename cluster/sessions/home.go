@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/aibridge/aibridge/broker"
 )
@@ -41,14 +42,10 @@ func (m *machine) atHome(from Node, msg *message) {
 	case msgRegister:
 		m.registers(from, msg.id, key, msg.stamp)
 	case msgLeft:
-		if m.homes[key].holder == from {
-			delete(m.homes, key)
-		}
-		if m.contested[key].holder == from {
-			delete(m.contested, key)
-		}
+		m.leaves(key, from)
 	case msgBack:
 		if m.homes[key].holder == from && m.alive(msg.node) {
+			m.forgetContested(key, msg.node)
 			m.homes[key] = note{msg.node, msg.stamp}
 		}
 	}
@@ -56,50 +53,77 @@ func (m *machine) atHome(from Node, msg *message) {
 
 // enters notes who is about to have an id, and says who had it.
 func (m *machine) enters(key Key, by Node, since int64) (before note) {
-	before = m.homes[key]
-	m.homes[key] = note{by, since}
-	if before.holder == by || !m.alive(before.holder) {
-		return note{}
+	m.forgetContested(key, by)
+	if there, ok := m.homes[key]; ok && there.holder != by && m.alive(there.holder) {
+		m.contested[key] = append(m.contested[key], there)
 	}
-	m.contested[key] = before
-	return before
+	m.homes[key] = note{by, since}
+	if all := m.contested[key]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return note{}
+}
+
+// forgetContested forgets that a bridge had an id before the one that has it, or is
+// about to.
+func (m *machine) forgetContested(key Key, by Node) {
+	all := slices.DeleteFunc(m.contested[key], func(n note) bool { return n.holder == by || !m.alive(n.holder) })
+	if m.contested[key] = all; len(all) == 0 {
+		delete(m.contested, key)
+	}
+}
+
+// leaves notes that a bridge does not have an id. An earlier holder that has not
+// said so too still has it.
+func (m *machine) leaves(key Key, by Node) {
+	m.forgetContested(key, by)
+	if m.homes[key].holder != by {
+		return
+	}
+	all := m.contested[key]
+	if len(all) == 0 {
+		delete(m.homes, key)
+		return
+	}
+	m.homes[key] = all[len(all)-1]
+	m.forgetContested(key, m.homes[key].holder)
 }
 
 // mourn forgets what bridges had that are no more. What one of them was about to
 // have, the one before still has.
 func (m *machine) mourn() {
-	for key, n := range m.contested {
-		if !m.alive(n.holder) {
-			delete(m.contested, key)
-		}
+	for key := range m.contested {
+		m.forgetContested(key, Node{})
 	}
 	for key, n := range m.homes {
-		if m.alive(n.holder) {
-			continue
-		}
-		if before, ok := m.contested[key]; ok {
-			m.homes[key] = before
-			delete(m.contested, key)
-		} else {
-			delete(m.homes, key)
+		if !m.alive(n.holder) {
+			m.leaves(key, n.holder)
 		}
 	}
 }
 
-// registers notes who has an id, as it says itself. If another says so too, the
-// later one stays.
+// registers notes that a bridge has an id, by its own word. If others say so too,
+// the latest stays.
 func (m *machine) registers(by Node, id broker.SessionID, key Key, since int64) {
-	there, ok := m.homes[key]
-	if !ok || there.holder == by || !m.alive(there.holder) {
-		m.homes[key] = note{by, since}
-		return
+	latest := note{by, since}
+	others := slices.Clone(m.contested[key])
+	if there, ok := m.homes[key]; ok {
+		others = append(others, there)
 	}
-	if since > there.since || since == there.since && by.ID > there.holder.ID {
-		m.homes[key] = note{by, since}
-		m.say(there.holder, &message{kind: msgLost, id: id, stamp: since})
-		return
+	others = slices.DeleteFunc(others, func(n note) bool { return n.holder == by || !m.alive(n.holder) })
+	for _, n := range others {
+		if n.since > latest.since || n.since == latest.since && n.holder.ID > latest.holder.ID {
+			latest = n
+		}
 	}
-	m.say(by, &message{kind: msgLost, id: id, stamp: there.since})
+	delete(m.contested, key)
+	m.homes[key] = latest
+	for _, n := range append(others, note{by, since}) {
+		if n.holder != latest.holder {
+			m.contested[key] = append(m.contested[key], n)
+			m.say(n.holder, &message{kind: msgLost, id: id, stamp: latest.since})
+		}
+	}
 }
 
 // register has the home of an id know that this bridge has it.

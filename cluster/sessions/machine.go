@@ -48,7 +48,7 @@ type machine struct {
 	asking    map[uint64]*entering
 	echoes    map[uint64]*echo
 	homes     map[Key]note
-	contested map[Key]note       // who still has what another is about to
+	contested map[Key][]note     // holders of sessions that another is about to have
 	early     []broker.SessionID // that ended before there was a broker to ask
 	writes    writes
 	behind    []*entering // which wait for a position of the log
@@ -86,7 +86,7 @@ func newMachine(self Node, secret *Secret, local Local, send func(Node, *message
 	return &machine{
 		self: self, secret: secret, local: local, table: NewTable(), send: send,
 		places: make(map[Key]*place), asking: make(map[uint64]*entering), echoes: make(map[uint64]*echo),
-		homes: make(map[Key]note), contested: make(map[Key]note),
+		homes: make(map[Key]note), contested: make(map[Key][]note),
 	}
 }
 
@@ -149,8 +149,13 @@ func (m *machine) left(id broker.SessionID) {
 		return
 	}
 	key := m.secret.Key(id)
-	if m.places[key] == nil {
+	p := m.places[key]
+	if p == nil {
 		m.tidy(id, key)
+		return
+	}
+	if o, ok := p.ops[0].(*entering); ok {
+		o.waited = true // its client begins anew
 	}
 }
 

@@ -755,3 +755,32 @@ func (w *world) check(id broker.SessionID) {
 		}
 	}
 }
+
+// TestAClientStandsOnceWhenAllHasComeToRest has clients of all kinds connect
+// anywhere at the same time, while bridges are killed and start again.
+func TestAClientStandsOnceWhenAllHasComeToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		ids := []string{"a", "b", "c"}
+		for range rapid.IntRange(10, 120).Draw(t, "steps") {
+			person := people[rapid.IntRange(0, len(people)-1).Draw(t, "person")]
+			p := w.nodes[rapid.SampledFrom(ids).Draw(t, "bridge")]
+			switch what := rapid.IntRange(0, 99).Draw(t, "do"); {
+			case what < 10 && p != nil:
+				w.connect(p, person, rapid.Bool().Draw(t, "kept"), rapid.Bool().Draw(t, "clean"))
+			case what < 12 && p != nil && p.clients[person]:
+				p.leave(person)
+			case what < 15 && p != nil && len(w.nodes) > 1:
+				w.kill(p.self.ID)
+			case what < 20 && len(w.resting) > 0:
+				w.start(sortedKeys(w.resting)[0])
+			default:
+				w.step(true)
+			}
+		}
+		w.settle()
+		for _, id := range people {
+			w.alone(id, func(p *process) bool { return p.clients[id] })
+		}
+	})
+}
