@@ -13,6 +13,10 @@ type Places struct {
 	Models   string // folder with configurations of models that were put to work
 	Spool    string // files with entries of the audit trail that wait to be stored, without ".0" and ".1"
 	Contents string // folder with the contents of files; "" if these are in NATS
+
+	// SharedRuns says that packages and runs are in NATS. Runs holds copies then,
+	// and restored ones that the bridge moves.
+	SharedRuns bool
 }
 
 // The names of the places in an archive.
@@ -39,6 +43,10 @@ func (p Places) sources(ctx context.Context, s *store.Store, withoutContents boo
 	var sources []store.FileSource
 	trees := p.trees()
 	for _, place := range []string{placeRuns, placeCaps, placeModels} {
+		if place == placeRuns && p.SharedRuns {
+			sources = append(sources, store.FileSource{Place: place, Add: s.AddRuns})
+			continue
+		}
 		sources = append(sources, store.FileSource{Place: place, Add: trees[place].add})
 	}
 	switch {
@@ -61,6 +69,9 @@ func (p Places) open(ctx context.Context, s *store.Store) (places map[string]sto
 	for place, tree := range p.trees() {
 		places[place] = tree
 	}
+	if p.SharedRuns {
+		places[placeRuns] = sharedRuns{p.trees()[placeRuns], s}
+	}
 	if p.Contents == "" {
 		blobs, err := s.OpenBlobs(ctx)
 		if err != nil {
@@ -72,4 +83,25 @@ func (p Places) open(ctx context.Context, s *store.Store) (places map[string]sto
 	blobs := &contents{dir: p.Contents}
 	places[placeContents] = blobs
 	return places, blobs.close, nil
+}
+
+// sharedRuns take packages and runs from a backup: into the folder, from where the
+// bridge moves them when it starts, in the place of those in NATS.
+type sharedRuns struct {
+	tree
+	store *store.Store
+}
+
+// Empty implements [store.FileTarget].
+func (r sharedRuns) Empty(ctx context.Context) (bool, error) {
+	any, err := r.store.HasRuns(ctx)
+	return !any, err
+}
+
+// Clear implements [store.FileTarget].
+func (r sharedRuns) Clear(ctx context.Context) error {
+	if err := r.store.ClearRuns(ctx); err != nil {
+		return err
+	}
+	return r.tree.Clear(ctx)
 }

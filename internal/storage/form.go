@@ -66,7 +66,7 @@ func (o *Options) form(ctx context.Context, nats *natsd.Server) error {
 	if err != nil {
 		return err
 	}
-	first := c.Cluster.Address() == c.Cluster.Join[0]
+	first := c.Cluster.First()
 	brings, err := wasAlone(c)
 	switch {
 	case err != nil:

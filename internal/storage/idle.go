@@ -3,8 +3,10 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/seal"
 )
 
 // ErrInUse reports that a bridge serves with the data folder.
@@ -48,32 +51,55 @@ func Restore(ctx context.Context, c config.Config, r io.Reader, force bool) (sum
 	return summary, err
 }
 
-// VerifyAudit checks the audit trail in the data folder of a bridge that is
-// not running. Head is what an earlier verification ended with, "" for nothing.
-func VerifyAudit(ctx context.Context, c config.Config, head string) (report audit.Report, err error) {
-	var noted audit.Head
-	if head != "" {
-		if noted, err = audit.ParseHead(head); err != nil {
-			return report, err
-		}
+// VerifyAudit checks the audit trail in the data folder of a bridge that is not
+// running, and with an external NATS those of all bridges there. Heads are what
+// earlier verifications ended with, see [audit.ParseHeads].
+func VerifyAudit(ctx context.Context, c config.Config, heads ...string) (all audit.Verification, err error) {
+	noted, err := audit.ParseHeads(c.ID, heads)
+	if err != nil {
+		return all, err
 	}
 	secret, err := os.ReadFile(filepath.Join(c.Data, TrailKey))
 	if err != nil {
-		return report, fmt.Errorf("key of the audit trail: %w", err)
+		return all, fmt.Errorf("key of the audit trail: %w", err)
 	}
 	err = withStore(ctx, c, func(s *store.Store) error {
 		return withEvidence(c, s, readEvidence(c), func(local *evidence.Log) error {
-			options, err := TrailOptions(ctx, s, local, c, secret)
+			births := Births(s)
+			options, err := TrailOptions(ctx, s, births, local, c, secret)
 			if err == nil && options.Log == nil {
 				options.Log, err = earlierTrail(ctx, s, c)
 			}
-			if err == nil {
-				report, err = audit.VerifyLog(ctx, options, noted)
+			if err != nil {
+				return err
 			}
+			if c.Shared() {
+				all, err = verifyShared(ctx, s, births, c, &options, noted)
+				return err
+			}
+			all.Report, err = audit.VerifyLog(ctx, options, noted[c.ID]...)
 			return err
 		})
 	})
-	return report, err
+	return all, err
+}
+
+// verifyShared checks the trails of all bridges on an external NATS.
+func verifyShared(ctx context.Context, s *store.Store, births *store.Table[audit.Birth], c config.Config, own *audit.Options, noted map[string][]audit.Head) (all audit.Verification, err error) {
+	seals, err := seal.Open(c.Data, store.NewTable[seal.DataKey](s, "datakey"))
+	if err != nil {
+		return all, err
+	}
+	keyring := NewChains(s, seals, births, c.ID, c.Log.Logger(os.Stderr))
+	if err := s.Load(ctx); err != nil {
+		return all, err
+	}
+	chains, err := keyring.Others(ctx, func(string) bool { return false })
+	if err != nil {
+		return all, err
+	}
+	chains = append(chains, audit.Chain{Bridge: c.ID, Log: own.Log, Key: own.Key})
+	return audit.VerifyChains(ctx, chains, own, noted)
 }
 
 // earlierTrail is the trail in the embedded NATS of a bridge of which no later
@@ -94,10 +120,21 @@ func readEvidence(c config.Config) func() (*evidence.Log, error) {
 	return func() (*evidence.Log, error) { return evidence.OpenReader(evidenceDir(c)) }
 }
 
+// onlyMember reports whether a data folder was used in a cluster that bridges form, and
+// has no state of its own: one that was begun there would keep the bridge from returning.
+func onlyMember(c config.Config) bool {
+	_, member := os.Stat(memberDir(c))
+	_, alone := os.Stat(aloneDir(c))
+	return member == nil && errors.Is(alone, fs.ErrNotExist)
+}
+
 // withStore opens the store of a bridge that does not run.
 func withStore(ctx context.Context, c config.Config, do func(*store.Store) error) error {
 	if c.Cluster.Formed() {
 		return fmt.Errorf("%w: the state is in a cluster of bridges, and can be had from one that runs", ErrInUse)
+	}
+	if c.NATS.URL == "" && onlyMember(c) {
+		return fmt.Errorf("%w: the state of %s is in a cluster of bridges; name its configuration, and ask one that runs", ErrInUse, c.Data)
 	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return err

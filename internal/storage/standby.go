@@ -45,9 +45,10 @@ func (o *Options) reach(ctx context.Context) (*natsd.Server, error) {
 // bridge with the embedded NATS is alone: its folder has one process.
 func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Membership, error) {
 	c := &o.Config
+	agree := c.Cluster.Agreement()
+	agree["nats.replicas"] = strconv.Itoa(c.Replicas())
 	identity := cluster.Options{
-		ID: c.ID, Version: o.Version, Working: cluster.Working(c.Cluster.Working), Log: o.Log,
-		Agree: map[string]string{"nats.replicas": strconv.Itoa(c.Replicas())},
+		ID: c.ID, Version: o.Version, Working: cluster.Working(c.Cluster.Working), Log: o.Log, Agree: agree, Keeps: c.Cluster.Keeps(),
 		Waiting: func(reason string) {
 			o.Waiting(reason)
 			o.Log.InfoContext(ctx, "waiting as a standby: another bridge serves the same root on the same NATS", "root", c.Root, "why", reason)

@@ -18,9 +18,14 @@ const (
 	trailHead = "audit.head"
 )
 
+// Births declares the table of the births of the trails of all bridges.
+func Births(s *store.Store) *store.Table[audit.Birth] {
+	return store.NewTable[audit.Birth](s, "auditbirth").Essential()
+}
+
 // TrailOptions are those of a trail with a local log, which keeps it unless the
 // state is on an external NATS.
-func TrailOptions(ctx context.Context, s *store.Store, local *evidence.Log, c config.Config, secret []byte) (audit.Options, error) {
+func TrailOptions(ctx context.Context, s *store.Store, births *store.Table[audit.Birth], local *evidence.Log, c config.Config, secret []byte) (audit.Options, error) {
 	key, err := audit.NewKey(secret)
 	if err != nil {
 		return audit.Options{}, err
@@ -29,7 +34,7 @@ func TrailOptions(ctx context.Context, s *store.Store, local *evidence.Log, c co
 		Local:      local,
 		Key:        key,
 		HeadFile:   filepath.Join(c.Data, trailHead),
-		Births:     trailBirths{store.NewTable[audit.Birth](s, "auditbirth").Essential(), c.ID},
+		Births:     trailBirths{births, c.ID},
 		AcceptLoss: c.AcceptLoss,
 		Earlier:    c.Places().Spool,
 		BridgeID:   c.ID,

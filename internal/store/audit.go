@@ -50,6 +50,29 @@ func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, err
 	return a, nil
 }
 
+// AuditLogs are the trails of all bridges that share the state, to be read. The names
+// are the bridges' ids, of those that are known; others have that of their stream.
+func (s *Store) AuditLogs(ctx context.Context, known []string) (map[string]*AuditLog, error) {
+	bridges, err := s.auditedBridges(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	logs := make(map[string]*AuditLog)
+	for _, bridge := range bridges {
+		name, subject := auditNames(s.options.Prefix, bridge)
+		a := &AuditLog{newRecordLog(s, name, subject)}
+		a.log.nc = s.state
+		logs[bridge] = a
+	}
+	for _, bridge := range known {
+		if name := trailName(bridge); name != bridge && logs[name] != nil {
+			logs[bridge] = logs[name]
+			delete(logs, name)
+		}
+	}
+	return logs, nil
+}
+
 // trailName is a bridge as the names of its trail have it.
 func trailName(bridge string) string {
 	if prefixRule.MatchString(bridge) {
@@ -74,7 +97,7 @@ func (a *AuditLog) Append(ctx context.Context, group []byte) error {
 func (a *AuditLog) Bounds(ctx context.Context) (AuditBounds, error) {
 	info, err := inspect(ctx, a.log.nc, a.log.stream)
 	if err != nil {
-		return AuditBounds{}, unavailable(err)
+		return AuditBounds{}, unread(err)
 	}
 	return AuditBounds{First: info.State.FirstSeq, Last: info.State.LastSeq, Bytes: info.State.Bytes}, nil
 }
@@ -87,7 +110,7 @@ func (a *AuditLog) Get(ctx context.Context, position uint64) ([]byte, error) {
 	}
 	query := map[string]uint64{"seq": position}
 	if err := ask(ctx, a.log.nc, "STREAM.MSG.GET."+a.log.stream, query, &got); err != nil {
-		return nil, unavailable(err)
+		return nil, unread(err)
 	}
 	switch {
 	case got.Error == nil && got.Message != nil:
@@ -95,7 +118,7 @@ func (a *AuditLog) Get(ctx context.Context, position uint64) ([]byte, error) {
 	case got.Error == nil || got.Error.Code == http.StatusNotFound:
 		return nil, nil
 	}
-	return nil, unavailable(got.Error)
+	return nil, unread(got.Error)
 }
 
 // Read calls f for every group, the oldest first. A group that is missing in

@@ -162,21 +162,24 @@ func (s *Store) MoveTrail(ctx context.Context, bridge string, to LocalTrail, tak
 }
 
 // auditedBridges are those that have an audit trail.
-func (s *Store) auditedBridges(ctx context.Context) ([]string, error) {
+func (s *Store) auditedBridges(ctx context.Context) (bridges []string, err error) {
 	js, err := jetstream.New(s.state.conn)
 	if err != nil {
 		return nil, err
 	}
 	prefix, subject := auditNames(s.options.Prefix, "")
-	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject+"*"))
-	var bridges []string
-	for name := range names.Name() {
-		if bridge, ok := strings.CutPrefix(name, prefix); ok {
-			bridges = append(bridges, bridge)
+	err = insist(ctx, func(ctx context.Context) error {
+		bridges = nil
+		names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject+"*"))
+		for name := range names.Name() {
+			if bridge, ok := strings.CutPrefix(name, prefix); ok {
+				bridges = append(bridges, bridge)
+			}
 		}
-	}
+		return names.Err()
+	})
 	slices.Sort(bridges)
-	return bridges, names.Err()
+	return bridges, err
 }
 
 func parseAuditLine(line []byte) (auditLine, error) {

@@ -286,10 +286,10 @@ func TestAStoreWhoseRestoreBrokeOffDoesNotLoad(t *testing.T) {
 	load(t, s)
 }
 
-func TestABackupTakenWhileWritingIsConsistent(t *testing.T) {
-	s, things := fresh(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	// Both keys always hold the same number.
+// writePairs keeps writing the same number to two keys at once, until stop.
+func writePairs(t *testing.T, s *Store, things *Table[thing]) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
 	put := func(i int) error {
 		return s.Atomic(ctx, things.PutOp("a", &thing{N: i}, 0), things.PutOp("b", &thing{N: i}, 0))
 	}
@@ -305,14 +305,22 @@ func TestABackupTakenWhileWritingIsConsistent(t *testing.T) {
 			}
 		}
 	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func TestABackupTakenWhileWritingIsConsistent(t *testing.T) {
+	s, things := fresh(t)
+	stop := writePairs(t, s, things)
 	var archives [8]bytes.Buffer
 	for i := range archives {
 		if _, err := s.Backup(context.Background(), &archives[i], BackupOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cancel()
-	<-done
+	stop()
 	n := embedded(t, t.TempDir())
 	for i := range archives {
 		s := open(t, n, Options{})
@@ -359,26 +367,7 @@ func TestAStreamIsReadToItsEndWhenTheServerSaysThatNothingIsLeft(t *testing.T) {
 
 func TestAStreamReadWhileItIsWrittenToIsConsistent(t *testing.T) {
 	s, things := fresh(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	put := func(i int) error {
-		return s.Atomic(ctx, things.PutOp("a", &thing{N: i}, 0), things.PutOp("b", &thing{N: i}, 0))
-	}
-	if err := put(0); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for i := 1; ctx.Err() == nil; i++ {
-			if err := put(i); err != nil && ctx.Err() == nil {
-				t.Error(err)
-			}
-		}
-	}()
-	defer func() {
-		cancel()
-		<-done
-	}()
+	defer writePairs(t, s, things)()
 	for range 50 {
 		got := make(map[string]string)
 		err := readStream(t.Context(), s.state, s.names.registry, func(m message) error {

@@ -148,7 +148,7 @@ func (s *Store) commit(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
 		// The first is acknowledged before the rest is sent: it says whether
 		// the stream takes the batch at all.
 		if i == 0 {
-			if err := s.openBatch(ctx, msg); err != nil {
+			if err := s.onceLed(ctx, func() error { return s.openBatch(ctx, msg) }); err != nil {
 				return 0, err
 			}
 		} else if err := s.state.conn.PublishMsg(msg); err != nil {

@@ -23,18 +23,22 @@ type Blobs struct {
 	sweeps sweeps
 }
 
-// OpenBlobs makes the bucket if it is not there.
+// OpenBlobs makes the bucket for contents of files if it is not there.
 func (s *Store) OpenBlobs(ctx context.Context) (*Blobs, error) {
+	return s.openBucket(ctx, "files", "contents of files")
+}
+
+func (s *Store) openBucket(ctx context.Context, kind, about string) (*Blobs, error) {
 	js, err := jetstream.New(s.state.conn)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	name := s.options.Prefix + "-files"
+	name := s.options.Prefix + "-" + kind
 	var bucket jetstream.ObjectStore
 	err = insist(ctx, func(ctx context.Context) (err error) {
 		bucket, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 			Bucket:      name,
-			Description: "AI Bridge: contents of files",
+			Description: "AI Bridge: " + about,
 			Storage:     jetstream.FileStorage,
 			Replicas:    s.options.Replicas,
 		})

@@ -141,6 +141,7 @@ func (r *objectReader) fetch() error {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, askTimeout)
 	defer cancel()
+	var why error // by the last question that had time for an answer
 	for {
 		err := r.request(ctx)
 		if err == nil && len(r.ahead) > 0 {
@@ -149,13 +150,16 @@ func (r *objectReader) fetch() error {
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) || r.ctx.Err() != nil {
 			return err
 		}
+		switch {
+		case err == nil:
+			why = errChunkMissing
+		case ctx.Err() == nil || why == nil:
+			why = err
+		}
 		select {
 		case <-time.After(blobLag):
 		case <-ctx.Done():
-			if err != nil {
-				return err
-			}
-			return errChunkMissing
+			return why
 		}
 	}
 }

@@ -134,11 +134,19 @@ func (l *connection) request(ctx context.Context, msg *nats.Msg) (*nats.Msg, err
 // unavailable is the 5001 for a failed request. It says whether the request
 // can have had an effect.
 func unavailable(err error) error {
+	return unconfirmed(err, "the store did not confirm the write, which may have happened")
+}
+
+// unread is the error of what could not be read.
+func unread(err error) error { return unconfirmed(err, "the store does not answer") }
+
+// unconfirmed is the error of what was not answered, with the word for what was sent.
+func unconfirmed(err error, sent string) error {
 	switch {
 	case errors.Is(err, errNotConnected), errors.Is(err, nats.ErrReconnectBufExceeded):
 		return protocol.Wrap(protocol.StoreUnavailable, err, "the store is not connected")
 	case errors.Is(err, nats.ErrNoResponders):
 		return protocol.Wrap(protocol.StoreUnavailable, err, "the store does not answer")
 	}
-	return protocol.Wrap(protocol.StoreUnavailable, err, "the store did not confirm the write, which may have happened")
+	return protocol.Wrap(protocol.StoreUnavailable, err, sent)
 }

@@ -115,12 +115,13 @@ func (c *consumer) close() {
 // the others before it takes what it got for all there is.
 const lagPatience = 15 * time.Second
 
-// drain calls f for every message until there is none left. What the server says
-// is left does not decide that, for it is behind the stream: a message that was
-// replaced before it came here no longer counts, and the one that replaced it may
-// not count yet. Nor does a server that has just come back have all there is. So
-// the leader of the stream is asked how far it goes. Whatever was missed up to now
-// was replaced up to there, and no more is missed if all come from here to there.
+// drain calls f for every message until there is none left. The server's count of
+// messages left does not decide that, for it is behind the stream: a message that
+// was replaced before it came here no longer counts, and the one that replaced it
+// may not count yet. Nor does a server that has just come back have all messages. So
+// the leader of the stream is asked for its last message. All that was missed up to
+// now was replaced up to there, and no more is missed if all come from here to
+// there.
 func (c *consumer) drain(f func(message) error) error {
 	last, gap, inBatch := c.from-1, false, false
 	heard := time.Now()

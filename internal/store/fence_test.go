@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
@@ -68,6 +69,9 @@ func TestALateWriterIsFenced(t *testing.T) {
 		}
 	}
 	get(t, old.store.Fenced(), "word that the old one is fenced")
+	if got := testutil.ToFloat64(old.store.metrics.fenced.WithLabelValues(whyTaken)); got < 1 {
+		t.Error("no refused write was counted")
+	}
 	if _, err := fresh.Write(t.Context(), nil, []byte("new")); err != nil {
 		t.Error(err)
 	}

@@ -110,8 +110,8 @@ func TestWhatTheJournalAcknowledgedSurvivesKill(t *testing.T) {
 	}
 }
 
-// verifyJournal checks that the journal holds every acknowledged write, and
-// perhaps the one that was tried last.
+// verifyJournal checks that the journal holds every acknowledged write, and perhaps
+// later ones: the last try of each process that was killed.
 func verifyJournal(t *testing.T, dir string, tried, did, trim int) {
 	t.Helper()
 	n := embedded(t, dir)
@@ -126,8 +126,8 @@ func verifyJournal(t *testing.T, dir string, tried, did, trim int) {
 		return // it came to nothing before it was killed
 	}
 	first, last := crashNumber(got.entries[0]), crashNumber(got.entries[len(got.entries)-1])
-	if first > max(trim, 1) || last != did && last != tried {
-		t.Errorf("entries %d to %d, want %d to %d or %d", first, last, trim, did, tried)
+	if first > max(trim, 1) || last < did || last > tried {
+		t.Errorf("entries %d to %d, want %d to between %d and %d", first, last, trim, did, tried)
 	}
 	for i, entry := range got.entries {
 		if _, want := crashWrite(first + i); entry != want {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/internal/eventually"
@@ -225,15 +226,18 @@ func TestNothingDurableIsWrittenByWhoIsUnsure(t *testing.T) {
 	t.Parallel()
 	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
 	j, _ := n.bridgeOf(t, "a")
-	unsure := errors.New("unsure")
-	j.store.options.Sure = func(context.Context) error { return unsure }
-	if _, err := j.Write(t.Context(), nil, []byte("entry")); !errors.Is(err, unsure) {
+	doubt := errors.New("unsure")
+	j.store.options.Sure = func(context.Context) error { return doubt }
+	if _, err := j.Write(t.Context(), nil, []byte("entry")); !errors.Is(err, doubt) {
 		t.Errorf("the journal: %v", err)
 	}
-	if err := j.store.Claims().Claim(t.Context(), claim(1, 10*time.Minute)); !errors.Is(err, unsure) {
+	if err := j.store.Claims().Claim(t.Context(), claim(1, 10*time.Minute)); !errors.Is(err, doubt) {
 		t.Errorf("a claim: %v", err)
 	}
-	if _, err := j.store.probes.Put(t.Context(), "x", &probe{}); !errors.Is(err, unsure) {
+	if _, err := j.store.probes.Put(t.Context(), "x", &probe{}); !errors.Is(err, doubt) {
 		t.Errorf("a record: %v", err)
+	}
+	if got := testutil.ToFloat64(j.store.metrics.fenced.WithLabelValues(whyUnsure)); got != 3 {
+		t.Errorf("%v writes were counted", got)
 	}
 }

@@ -15,8 +15,15 @@ type metrics struct {
 	resyncs prometheus.Counter
 	damaged prometheus.Counter
 	lost    prometheus.Counter
+	fenced  *prometheus.CounterVec // by why
 	all     []prometheus.Collector
 }
+
+// Reasons to refuse writes that could stand beside another bridge's.
+const (
+	whyUnsure = "unsure"
+	whyTaken  = "taken"
+)
 
 func newMetrics(v *view) *metrics {
 	m := &metrics{
@@ -41,6 +48,13 @@ func newMetrics(v *view) *metrics {
 			Name: "aibridge_store_lost_messages_total",
 			Help: "Messages of the MQTT journal that were found lost at start: after a power cut, or on a damaged disk.",
 		}),
+		fenced: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_store_fenced_writes_total",
+			Help: "Writes that were refused so that this bridge does not write beside another one: its membership was in doubt (unsure), or another bridge writes in its place (taken).",
+		}, []string{"reason"}),
+	}
+	for _, why := range []string{whyUnsure, whyTaken} {
+		m.fenced.WithLabelValues(why)
 	}
 	current := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aibridge_store_view_current",
@@ -65,7 +79,7 @@ func newMetrics(v *view) *metrics {
 		}
 		return time.Since(time.Unix(0, heard)).Seconds()
 	})
-	m.all = []prometheus.Collector{m.writes, m.claims, m.resyncs, m.damaged, m.lost, current, lag, silence, keyCounts{v}}
+	m.all = []prometheus.Collector{m.writes, m.claims, m.resyncs, m.damaged, m.lost, m.fenced, current, lag, silence, keyCounts{v}}
 	return m
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -62,4 +63,54 @@ func TestAQuestionIsAskedAgainWhileNobodyLeads(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAWriteIsRepeatedWhileNobodyLeads has a stream without a leader for a while.
+func TestAWriteIsRepeatedWhileNobodyLeads(t *testing.T) {
+	nobody := unavailable(nats.ErrNoResponders)
+	unsure := unavailable(context.DeadlineExceeded)
+	for name, test := range map[string]struct {
+		until time.Duration // nobody leads
+		then  error
+		bad   bool // the store is known not to work
+		tries int
+		want  error
+	}{
+		"somebody leads":                {0, nil, false, 1, nil},
+		"somebody leads soon":           {100 * time.Millisecond, nil, false, 4, nil},
+		"nobody leads":                  {time.Hour, nil, false, 7, nobody},
+		"the store did not work before": {100 * time.Millisecond, nil, true, 1, nobody},
+		"the write may have happened":   {100 * time.Millisecond, unsure, false, 4, unsure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Store{}
+				s.pulse.bad.Store(test.bad)
+				began, tries := time.Now(), 0
+				err := s.onceLed(t.Context(), func() error {
+					tries++
+					if time.Since(began) < test.until {
+						return nobody
+					}
+					return test.then
+				})
+				if tries != test.tries || !errors.Is(err, test.want) {
+					t.Errorf("%d tries ended with %v, want %d and %v", tries, err, test.tries, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAWriteIsNotRepeatedForWhoHasLeft ends the caller's patience.
+func TestAWriteIsNotRepeatedForWhoHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		s, tries := &Store{}, 0
+		err := s.onceLed(ctx, func() error { tries++; return unavailable(nats.ErrNoResponders) })
+		if tries != 2 || !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("%d tries ended with %v", tries, err)
+		}
+	})
 }

@@ -85,7 +85,11 @@ func (l *RetainedLog) put(ctx context.Context, v *broker.RetainedValue) (uint64,
 		}
 		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{"0"}
 	}
-	ack, err := storeMessage(ctx, l.store.flow, msg)
+	var ack pubAck
+	err := l.store.onceLed(ctx, func() (err error) {
+		ack, err = storeMessage(ctx, l.store.flow, msg)
+		return err
+	})
 	if v.Earlier && errors.Is(err, errConflict) {
 		return 0, nil
 	}

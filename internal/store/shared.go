@@ -196,7 +196,7 @@ func (c *SharedClaims) Settle(claim commands.Claim, answer []byte) {
 	switch {
 	case answer == nil:
 		kind = itemGivenUp
-	case len(answer) > mostAnswer:
+	case len(answer) == 0 || len(answer) > mostAnswer:
 		kind, answer = itemLost, nil
 	}
 	c.Claims.note(claim, claimSize(claim)+len(answer), func(record []byte) []byte { return appendItem(record, kind, claim, answer) })

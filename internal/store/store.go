@@ -127,6 +127,7 @@ type Store struct {
 	claims  *Claims
 	batches chan struct{} // holds a token for every atomic batch under way
 	loading progress
+	catchUp catchUp
 
 	run    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -224,6 +225,7 @@ func (s *Store) Fenced() <-chan error { return s.fenced }
 // fence tells that another process writes to a stream, and returns the error
 // for what failed for that reason.
 func (s *Store) fence(stream string) error {
+	s.metrics.fenced.WithLabelValues(whyTaken).Inc()
 	err := protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", stream)
 	select {
 	case s.fenced <- err:
@@ -252,7 +254,11 @@ func (s *Store) sure(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
 	defer cancel()
-	return s.options.Sure(ctx)
+	err := s.options.Sure(ctx)
+	if err != nil {
+		s.metrics.fenced.WithLabelValues(whyUnsure).Inc()
+	}
+	return err
 }
 
 // Close stops following. Writes under way are failed. It does not close the

@@ -251,7 +251,11 @@ type pubAck struct {
 // fails with errConflict or with a protocol error.
 func (s *Store) store(ctx context.Context, l *connection, msg *nats.Msg) (pubAck, error) {
 	began := time.Now()
-	ack, err := storeMessage(ctx, l, msg)
+	var ack pubAck
+	err := s.onceLed(ctx, func() (err error) {
+		ack, err = storeMessage(ctx, l, msg)
+		return err
+	})
 	switch {
 	case errors.Is(err, errConflict):
 		s.pulse.wrote(msg.Subject, nil)
@@ -261,7 +265,31 @@ func (s *Store) store(ctx context.Context, l *connection, msg *nats.Msg) (pubAck
 	return ack, err
 }
 
-// storeMessage is store of any stream.
+// Patience with a stream that nobody leads.
+const (
+	leaderFirst = 20 * time.Millisecond // before the second attempt; twice as long before each that follows
+	leaderLast  = 2 * time.Second       // altogether
+)
+
+// onceLed writes again while nobody leads the stream, as for a moment after a server
+// of a cluster has ended: a write without a leader is not stored. While the store is
+// known not to work, callers are told at once.
+func (s *Store) onceLed(ctx context.Context, write func() error) error {
+	began := time.Now()
+	for pause := leaderFirst; ; pause *= 2 {
+		err := write()
+		if !errors.Is(err, nats.ErrNoResponders) || s.pulse.bad.Load() || time.Since(began)+pause > leaderLast {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// storeMessage is store of any stream, asked once.
 func storeMessage(ctx context.Context, l *connection, msg *nats.Msg) (pubAck, error) {
 	answer, err := l.request(ctx, msg)
 	if err != nil {
