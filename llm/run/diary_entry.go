@@ -13,6 +13,7 @@ type entry struct {
 	Tools  *toolsEntry  `json:"tools,omitempty"`
 	Effect *effectEntry `json:"effect,omitempty"`
 	Enter  *enterEntry  `json:"enter,omitempty"`
+	Wait   *waitEntry   `json:"wait,omitempty"`
 	Word   *wordEntry   `json:"word,omitempty"`
 	Rest   *restEntry   `json:"rest,omitempty"`
 }

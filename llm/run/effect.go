@@ -5,9 +5,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/tools"
 )
 
 // An effectEntry is a call that may change the world: written before it is
@@ -18,6 +21,7 @@ type effectEntry struct {
 	Done    bool          `json:"done,omitempty"`
 	Code    fault.Code    `json:"code,omitempty"`
 	Message *chat.Message `json:"message,omitempty"`
+	At      int64         `json:"at,omitempty"` // Unix ms; when it was begun
 
 	attempt int // how often the call has been begun
 }
@@ -29,7 +33,8 @@ type effectEntry struct {
 // node, of the tool and its arguments, and of how often just that was called
 // for there. A key whose call is known to have ended is answered with the
 // result of then. Of one that was begun and whose end is not known the model
-// is told just that, unless the tool may be run twice.
+// is told just that, unless the tool may be run twice, or the bridge still
+// remembers claims of that time and so knows whether it was made.
 type effects struct {
 	run   string
 	rests int // how often the run has cleanly come to rest
@@ -77,9 +82,11 @@ func (f *effects) enter(node string) bool {
 // key is the idempotency key of the next call, with its recorded effect.
 func (f *effects) key(tool string, args json.RawMessage) (key string, before *effectEntry) {
 	what := fmt.Sprintf("%s\x00%d\x00%d\x00%s\x00%s", f.run, f.rests, f.visit, tool, canonical(args))
+	short := sha256.Sum256([]byte(what))
+	calls := hex.EncodeToString(short[:16])
 	for {
-		n := f.count[what]
-		f.count[what]++
+		n := f.count[calls]
+		f.count[calls]++
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", what, n))
 		key = "run-" + hex.EncodeToString(sum[:16])
 		if before = f.known[key]; before == nil || !before.failed() {
@@ -92,4 +99,16 @@ func (f *effects) key(tool string, args json.RawMessage) (key string, before *ef
 // same call is another attempt.
 func (e *effectEntry) failed() bool {
 	return e.Done && e.Code != "" && e.Code != fault.OutcomeUnknown
+}
+
+// claimed is the time for which the claim of a call is certainly remembered, so that
+// making the call again under its key tells whether it was made. It is less than the
+// time of any call.
+const claimed = time.Minute
+
+// told reports whether a call that was begun can be made again under its key, as
+// the bridge knows then whether it was made before.
+func (e *effectEntry) told(t *tools.Tool, now time.Time) bool {
+	since := now.Sub(time.UnixMilli(e.At))
+	return t.Effect == commands.Act && e.At != 0 && since >= 0 && since < claimed
 }

@@ -29,15 +29,25 @@ type navigator interface {
 	agent(at *Position) (*pack.Agent, Policy)
 	// topic is what a position is about, in words.
 	topic(at *Position) string
+	// stood is a position as it was in an earlier node.
+	stood(at *Position, node string) *Position
 }
 
 // hands do what a model calls for.
 type hands interface {
 	// offer says what there is to call under a policy.
 	offer(ctx context.Context, policy Policy) (*tools.Toolbox, error)
-	// execute runs the calls of a turn, and returns what became of each in the
-	// order of the calls. Each is told to done as soon as that is known.
-	execute(ctx context.Context, box *tools.Toolbox, turn string, calls []*chat.ToolCall, began func(i int), done func(i int, h *handled)) []handled
+	// execute runs the calls of a turn but for those that were answered before, and
+	// returns their results in the order of the calls. Each is passed to done as
+	// soon as it is known. It stops at a call that somebody has to agree to.
+	execute(ctx context.Context, box *tools.Toolbox, turn string, calls []*chat.ToolCall, before []handled, began func(i int), done func(i int, h *handled)) ([]handled, *hold)
+	// refuse has a call be answered with an error.
+	refuse(call string, why error)
+	// goOnFrom has the call that waited be made by its approval. It returns the
+	// tools, as offer does.
+	goOnFrom(ctx context.Context, policy Policy, w *waitEntry) (*tools.Toolbox, error)
+	// counts are the numbers of calls by effect.
+	counts() map[string]int
 }
 
 // A handled call is one that was answered.
@@ -49,32 +59,39 @@ type handled struct {
 	fatal    bool       // no other call can succeed either
 	offline  bool       // it could not be delivered
 	unknown  bool       // whether it was done cannot be known
-	lost     error      // why it is in no log
+	waits    bool       // it was not begun, as somebody has to agree to it, or to one beside it
+	asks     *tools.Question
+	key      string
+	lost     error // why it is in no log
 }
 
 // A diary keeps the turns of a run.
 type diary interface {
 	asked(t *turnEntry) error
+	waits(w *waitEntry) error
 	did(t *toolsEntry) error
 }
 
 // An engine is the loop of one run, from a word of its user to where it comes
 // to rest. It is for one goroutine.
 type engine struct {
-	asker    Asker
-	where    navigator
-	hands    hands
-	diary    diary
-	tell     func(event string, data any) // progress
-	question model.Question               // on behalf of what a model is asked, and which
-	prompt   prompt
-	stream   bool
-	limits   loop.Limits
-	turns    int   // so far, of the whole run
-	spent    spent // the same
-	calls    int   // since its user said something
-	now      func() time.Time
-	pause    func(ctx context.Context, d time.Duration) error
+	asker     Asker
+	where     navigator
+	hands     hands
+	diary     diary
+	approvals Approvals // where people are asked
+	withdraw  func(approval, why string)
+	tell      func(event string, data any) // progress
+	question  model.Question               // the question to a model, without its messages and tools
+	prompt    prompt
+	stream    bool
+	limits    loop.Limits
+	turns     int   // so far, of the whole run
+	spent     spent // the same
+	calls     int   // since its user said something
+	rounds    int   // the same
+	now       func() time.Time
+	pause     func(ctx context.Context, d time.Duration) error
 	// owner is for whom the run goes on at this moment, or why it may not.
 	owner func() (*protocol.Principal, error)
 	// relevant chooses among many tools; nil lets their words alone decide.
@@ -95,6 +112,8 @@ type word struct {
 	intent Intent
 	input  *string        // of the user, nil for none
 	talk   []chat.Message // that came before
+	wait   *waitEntry     // it is a decision, nil if it is not
+	last   *toldTurn      // that waited
 }
 
 // errClosing ends runs when the service closes: they go on later.
@@ -114,12 +133,16 @@ func (e *engine) run(ctx context.Context, w word) Stop {
 	}
 	e.at = at
 	e.talk.restore(w.talk)
-	e.anchor(w.intent, at)
-	if w.input != nil {
-		e.topic += "\n" + *w.input
-		e.talk.add(e.prompt.userInput(*w.input, at))
+	if w.wait != nil {
+		err = e.takeUp(ctx, w.wait, w.last)
+	} else {
+		e.anchor(w.intent, at)
+		if w.input != nil {
+			e.topic += "\n" + *w.input
+			e.talk.add(e.prompt.userInput(*w.input, at))
+		}
+		err = e.drive(ctx)
 	}
-	err = loop.Drive(ctx, e, e.limits.Rounds)
 	switch {
 	case errors.Is(err, loop.ErrRounds):
 		if e.at != nil && e.at.Completed {
@@ -216,6 +239,7 @@ func (e *engine) Begin(ctx context.Context, r *loop.Round) error {
 	q.Principal = who
 	q.Request.Messages, q.Request.Tools = e.talk.messages(), e.offered(ctx, r.Box, who)
 	e.turns++
+	e.rounds++
 	e.entry = &turnEntry{N: e.turns, At: e.now().UTC(), Before: Running, Request: e.talk.since(), Tools: q.Request.Tools}
 	if e.at != nil {
 		e.entry.Node = e.at.Node.ID
@@ -266,7 +290,16 @@ func (e *engine) Heard(_ context.Context, r *loop.Round, err error) error {
 
 // Act implements [loop.Hooks].
 func (e *engine) Act(ctx context.Context, r *loop.Round) (again bool, err error) {
-	all := e.handle(ctx, r)
+	return e.act(ctx, r.Box, r.Calls, nil)
+}
+
+// act brings the calls of an answer to their ends, but for those that were
+// answered before.
+func (e *engine) act(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall, before []handled) (again bool, err error) {
+	all, err := e.handle(ctx, box, calls, before)
+	if err != nil || e.stop != nil {
+		return false, err
+	}
 	entry := &toolsEntry{N: e.turns, After: Running}
 	stop := Stop{Phase: WaitingUser, Message: e.text}
 	looping := ""
@@ -313,18 +346,34 @@ func (e *engine) Act(ctx context.Context, r *loop.Round) (again bool, err error)
 }
 
 // handle executes the calls of an answer: one result for each, in the order of
-// the calls. Those beyond the limit are refused.
-func (e *engine) handle(ctx context.Context, r *loop.Round) []handled {
+// the calls. Those beyond the limit are refused. At a call that somebody has to
+// agree to the run stops.
+func (e *engine) handle(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall, before []handled) ([]handled, error) {
 	id := turnID(e.turns)
-	most, beyond := e.limits.Admit(e.calls, len(r.Calls))
+	most, beyond := e.limits.Admit(e.calls, len(calls))
+	most = max(most, len(before))
+	all, held := before, (*hold)(nil)
+	for {
+		all, held = e.hands.execute(ctx, box, id, calls[:most], all,
+			func(i int) { e.tell(eventTool, toolBegan(id, i, calls[i])) },
+			func(i int, h *handled) { e.tell(eventTool, toolEnded(id, i, h)) })
+		if held == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		refused, err := e.park(held, all)
+		if err != nil || refused == nil {
+			return nil, err
+		}
+		e.hands.refuse(held.call, refused)
+	}
 	e.calls += most
-	all := e.hands.execute(ctx, r.Box, id, r.Calls[:most],
-		func(i int) { e.tell(eventTool, toolBegan(id, i, r.Calls[i])) },
-		func(i int, h *handled) { e.tell(eventTool, toolEnded(id, i, h)) })
-	for _, c := range r.Calls[most:] {
+	for _, c := range calls[most:] {
 		all = append(all, refused(c, fault.Errorf(fault.NotAvailable, "%s", beyond)))
 	}
-	return all
+	return all, nil
 }
 
 // fatality is why a run ends with a call.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
@@ -28,6 +29,8 @@ type phaseEvent struct {
 	Reason    string     `json:"reason,omitempty"`
 	Message   string     `json:"message,omitempty"`
 	Questions []Question `json:"questions,omitempty"`
+
+	Waiting *parked.WaitingEvent `json:"waiting,omitempty"`
 }
 
 type nodeEvent struct {

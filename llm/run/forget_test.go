@@ -29,7 +29,7 @@ func TestAnOldRunIsForgottenUnlessItGoesOn(t *testing.T) {
 		return ok
 	}
 
-	l, err := w.reserve(at) // as who has it go on
+	l, err := w.reserve(at, 0) // as the process that has it go on
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestTheFolderOfARunThatAnotherBridgeForgotIsRemoved(t *testing.T) {
 		return err == nil
 	}
 	reserved, _, _ := w.opts.Runs.Get(running)
-	l, err := w.reserve(reserved) // as who has it go on just now
+	l, err := w.reserve(reserved, 0) // as the process that has it go on just now
 	if err != nil {
 		t.Fatal(err)
 	}

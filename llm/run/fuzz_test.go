@@ -38,7 +38,7 @@ func FuzzDiary(f *testing.F) {
 			s.read(entry)
 			e.read(entry)
 		}
-		d, err := openDiary(path, "r", plain{}, read)
+		d, err := openDiary(t.Context(), &folderBook{path: path}, "r", plain{}, read)
 		if err != nil {
 			return
 		}
@@ -54,7 +54,7 @@ func FuzzDiary(f *testing.F) {
 		if err := d.asked(&turnEntry{N: 1, Assistant: &chat.Message{Role: chat.Assistant}}); err != nil {
 			t.Fatal(err)
 		}
-		again, err := openDiary(path, "r", plain{}, func(*entry) {})
+		again, err := openDiary(t.Context(), &folderBook{path: path}, "r", plain{}, func(*entry) {})
 		if err != nil || again.n != before+1 {
 			t.Fatalf("%d entries and one more are %d, %v", before, again.n, err)
 		}

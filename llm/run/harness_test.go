@@ -123,6 +123,7 @@ type world struct {
 type device struct {
 	mu      sync.Mutex
 	sets    []string
+	claims  map[string]bool // the keys of calls that were begun, as the bridge remembers them
 	reads   int
 	holds   bool // set_target does not answer
 	begun   chan struct{}
@@ -131,7 +132,7 @@ type device struct {
 
 func newWorld(t testing.TB, m scripted, change ...func(*Options)) *world {
 	t.Helper()
-	w := &world{t: t, projects: t.TempDir()}
+	w := &world{t: t, projects: t.TempDir(), device: device{claims: make(map[string]bool)}}
 	w.opts = Options{
 		Asker: m, Executor: &tools.Executor{}, Runs: recordstest.New[Record](), Packages: recordstest.New[PackageRecord](),
 		Dir: t.TempDir(), Sealer: bound{}, Policy: DefaultPolicy(),
@@ -154,6 +155,9 @@ func newWorld(t testing.TB, m scripted, change ...func(*Options)) *world {
 		},
 	}
 	w.opts.Catalogue = w.thermostat()
+	if everywhere {
+		inLogs(&w.opts)
+	}
 	for _, c := range change {
 		c(&w.opts)
 	}
@@ -176,6 +180,9 @@ func (w *world) restart(m scripted) {
 	w.t.Helper()
 	w.stop()
 	w.opts.Asker = m
+	if w.opts.Logs != nil {
+		w.opts.Dir, w.opts.Node = w.t.TempDir(), w.opts.Node+"1"
+	}
 	w.Service = New(w.opts)
 	w.Recover(context.Background())
 }
@@ -197,6 +204,12 @@ func (w *world) thermostat() *tools.Catalogue {
 			Parameters: []tools.Parameter{{Name: "celsius", Kind: tools.Number, Required: true}}},
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 			d.mu.Lock()
+			if key := tools.KeyOf(ctx); d.claims[key] {
+				d.mu.Unlock()
+				return tools.Output{}, protocol.Errorf(protocol.OutcomeUnknown, "it was begun, and how it ended is not known")
+			} else if !d.offline {
+				d.claims[key] = true
+			}
 			d.sets = append(d.sets, string(x.ArgumentsJSON))
 			holds, begun := d.holds, d.begun
 			if d.offline {

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -73,11 +75,29 @@ func recordOf(p *pack.Package) *PackageRecord {
 // are in use.
 type library struct {
 	dir    string
+	blobs  Blobs // have the zips for all bridges of a cluster, nil for the folder alone
 	limits pack.Limits
 
 	mu     sync.Mutex
 	loaded map[string]*volume
-	order  []string // of loaded, the latest last
+	order  []string        // of loaded, the latest last
+	shared map[string]bool // known to be among the blobs
+}
+
+// isShared reports whether all bridges have a package, as far as this one knows.
+func (l *library) isShared(sum string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shared[sum]
+}
+
+func (l *library) share(sum string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shared == nil {
+		l.shared = make(map[string]bool)
+	}
+	l.shared[sum] = true
 }
 
 // A volume is a package that was read, and its files as a mount.
@@ -92,10 +112,23 @@ const maxLoaded = 16
 func (l *library) path(sum string) string { return filepath.Join(l.dir, sum+".zip") }
 
 // add stores a package that was read from a zip. It lasts when it returns.
-func (l *library) add(p *pack.Package, zip []byte) error {
+func (l *library) add(ctx context.Context, p *pack.Package, zip []byte) error {
 	sum := hex.EncodeToString(p.SHA256[:])
+	if l.blobs != nil {
+		if err := l.blobs.Put(ctx, packageBlobs+sum, zip); err != nil {
+			return err
+		}
+	}
+	if err := l.shelve(sum, zip); err != nil {
+		return err
+	}
+	l.keep(sum, p)
+	return nil
+}
+
+// shelve writes a zip to the disk.
+func (l *library) shelve(sum string, zip []byte) error {
 	if _, err := os.Stat(l.path(sum)); err == nil {
-		l.keep(sum, p)
 		return nil
 	}
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
@@ -110,15 +143,11 @@ func (l *library) add(p *pack.Package, zip []byte) error {
 	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(part.Name(), l.path(sum)); err != nil {
-		return err
-	}
-	l.keep(sum, p)
-	return nil
+	return os.Rename(part.Name(), l.path(sum))
 }
 
 // load reads a package that was added.
-func (l *library) load(sum string) (*volume, error) {
+func (l *library) load(ctx context.Context, sum string) (*volume, error) {
 	l.mu.Lock()
 	v := l.loaded[sum]
 	l.mu.Unlock()
@@ -126,8 +155,11 @@ func (l *library) load(sum string) (*volume, error) {
 		return v, nil
 	}
 	zip, err := os.ReadFile(l.path(sum))
+	if err == nil && l.blobs != nil && sha(zip) != sum { // it is but a copy
+		err = fs.ErrNotExist
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, protocol.Errorf(protocol.NotFound, "the package is not on this node any more; import it again").With("sha256", sum)
+		zip, err = l.fetch(ctx, sum)
 	}
 	if err != nil {
 		return nil, err
@@ -140,6 +172,28 @@ func (l *library) load(sum string) (*volume, error) {
 		return nil, protocol.Errorf(protocol.InvalidState, "the package was damaged on disk; import it again").With("sha256", sum)
 	}
 	return l.keep(sum, p), nil
+}
+
+// fetch gets a zip from where all bridges have it.
+func (l *library) fetch(ctx context.Context, sum string) ([]byte, error) {
+	gone := protocol.Errorf(protocol.NotFound, "the package is not there any more; import it again").With("sha256", sum)
+	if l.blobs == nil {
+		return nil, gone
+	}
+	zip, err := l.blobs.Get(ctx, packageBlobs+sum)
+	if protocol.CodeOf(err) == protocol.FileNotFound {
+		return nil, gone
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(l.path(sum)) // the file is damaged
+	return zip, l.shelve(sum, zip)
+}
+
+func sha(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // before lists the packages that were stored before a time.

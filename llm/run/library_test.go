@@ -46,7 +46,7 @@ func TestAReplacedPackageThatNobodyUsesGoes(t *testing.T) {
 	if w.stored(first) || !w.stored(second) {
 		t.Errorf("the first is there: %t, the second: %t", w.stored(first), w.stored(second))
 	}
-	if _, err := w.library.load(first); protocol.CodeOf(err) != protocol.NotFound {
+	if _, err := w.library.load(t.Context(), first); protocol.CodeOf(err) != protocol.NotFound {
 		t.Errorf("the first can be read: %v", err)
 	}
 	if w.replace("first"); !w.stored(first) || w.stored(second) {
@@ -83,7 +83,7 @@ func TestAReplacedPackageStaysForItsRuns(t *testing.T) {
 func TestAPackageStaysForARunThatIsNotStoredYet(t *testing.T) {
 	w := newWorld(t, script())
 	first := w.replace("first")
-	l, err := w.reserveNew(callOf(alice), &StartParams{Package: "climate-check"})
+	l, err := w.reserveNew(t.Context(), callOf(alice), &StartParams{Package: "climate-check"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,31 +27,63 @@ func (p CancelParams) Target() commands.Resource { return commands.Resource{Type
 
 // Cancel stops a run and returns when it is at rest.
 func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParams) (Result, error) {
-	r, l, err := s.lookup(call.Principal, p.Run)
+	if _, _, err := s.lookup(call.Principal, p.Run); err != nil {
+		return Result{}, err
+	}
+	var cancelled Result
+	err := call.Park(ctx, func(ctx context.Context) (err error) {
+		cancelled, err = s.cancel(ctx, p)
+		return err
+	})
+	return cancelled, err
+}
+
+// cancel stops a run wherever it goes on. If its bridge has ended, it waits for the
+// heir.
+func (s *Service) cancel(ctx context.Context, p CancelParams) (cancelled Result, err error) {
+	for tried := false; ; tried = true {
+		r, _, ok := s.opts.Runs.Get(p.Run)
+		switch {
+		case s.find(p.Run) != nil || !ok || !s.isElsewhere(r):
+			if ok && tried && r.Phase == Failed && r.Code == fault.Aborted {
+				return s.result(r), nil
+			}
+			return s.cancelHere(ctx, p.Run)
+		}
+		if err = s.opts.Elsewhere(ctx, r.Node, errandCancel, p, &cancelled); !unreachable(err) {
+			return cancelled, err
+		}
+		if waitFor(ctx, nil, lookAgain) != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// cancelHere stops a run that goes on here, or is at rest.
+func (s *Service) cancelHere(ctx context.Context, id string) (Result, error) {
+	if l := s.find(id); l != nil {
+		l.cancel(errAborted)
+		select {
+		case <-l.done:
+			return s.result(l.now()), nil
+		case <-ctx.Done():
+			return Result{}, ctx.Err()
+		}
+	}
+	r, revision, ok := s.opts.Runs.Get(id)
+	switch {
+	case !ok:
+		return Result{}, noRun(id)
+	case r.Phase == Completed || r.Phase == Failed:
+		return Result{}, protocol.Errorf(protocol.InvalidState, "the run is at rest").With("phase", string(r.Phase))
+	}
+	l, err := s.reserve(r, revision)
 	if err != nil {
 		return Result{}, err
 	}
-	if l != nil {
-		l.cancel(errAborted)
-		err := call.Park(ctx, func(ctx context.Context) error {
-			select {
-			case <-l.done:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		if err != nil {
-			return Result{}, err
-		}
-		return s.result(l.now()), nil
-	}
-	if r.Phase == Completed || r.Phase == Failed {
-		return Result{}, protocol.Errorf(protocol.InvalidState, "the run is at rest").With("phase", string(r.Phase))
-	}
-	if l, err = s.reserve(r); err != nil {
-		return Result{}, err
-	}
 	s.settle(l, stopped(Failed, fault.Aborted, "the run was cancelled"), r.Turns)
+	if l.now().Phase == WaitingApproval {
+		return s.cancel(ctx, CancelParams{Run: id}) // somebody had decided in that moment, and it goes on
+	}
 	return s.result(l.now()), nil
 }

@@ -37,26 +37,36 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 	}
 	r := *found
 	r.Owner = grant.Of(call.Principal)
-	l, err := s.reserve(&r)
+	l, err := s.reserve(&r, 0)
 	if err != nil {
 		return Result{}, err
 	}
 	// Whoever had it before has stored what became of it.
-	now, _, ok := s.opts.Runs.Get(p.Run)
+	now, revision, ok := s.opts.Runs.Get(p.Run)
 	if !ok {
 		s.release(l)
 		return Result{}, noRun(p.Run) // it was forgotten just now
 	}
 	r = *now
 	r.Owner = grant.Of(call.Principal)
-	if r.Phase == Completed {
-		s.release(l)
-		return Result{}, protocol.Errorf(protocol.InvalidState, "the run is completed").With("run_id", p.Run).With("phase", string(Completed))
+	l.revision = revision
+	switch {
+	case r.Phase == Completed:
+		err = protocol.Errorf(protocol.InvalidState, "the run is completed").With("run_id", p.Run).With("phase", string(Completed))
+	case r.Phase == WaitingApproval:
+		err = protocol.Errorf(protocol.InvalidState, "the run waits for an approval, and goes on by itself when somebody has decided").
+			With("run_id", p.Run).With("phase", string(WaitingApproval)).With("approval_id", r.Waits.Approval)
+	case s.isElsewhere(&r):
+		err = goesOn(errElsewhere, p.Run)
 	}
-	o, err := s.open(ctx, &r)
 	if err != nil {
 		s.release(l)
-		return Result{}, told(err)
+		return Result{}, err
+	}
+	o, err := s.open(ctx, &r, revision)
+	if err != nil {
+		s.release(l)
+		return Result{}, told(goesOn(err, p.Run))
 	}
 	return s.begin(ctx, l, o, o.next(ctx, p.Input))
 }

@@ -87,7 +87,7 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 		return PackageResult{}, protocol.Errorf(protocol.LimitReached, "the space has %d packages", s.opts.MaxPackage).With("limit", s.opts.MaxPackage)
 	}
 	if there && before.SHA256 == r.SHA256 {
-		return before.result(), s.library.add(read, zip) // which may be gone from the disk
+		return before.result(), s.library.add(ctx, read, zip) // which may be gone from the disk
 	}
 	if err := s.shelve(ctx, key, r, read, zip); err != nil {
 		return PackageResult{}, err
@@ -102,11 +102,13 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 func (s *Service) shelve(ctx context.Context, key string, r *PackageRecord, read *pack.Package, zip []byte) error {
 	s.refer.RLock()
 	defer s.refer.RUnlock()
-	if err := s.library.add(read, zip); err != nil {
+	if err := s.library.add(ctx, read, zip); err != nil {
 		return err
 	}
-	_, err := s.opts.Packages.Put(ctx, key, r)
-	return err
+	if _, err := s.opts.Packages.Put(ctx, key, r); err != nil {
+		return err
+	}
+	return s.library.add(ctx, read, zip) // another bridge may have swept it away before it knew of the record
 }
 
 // refused is the fault of the package, told of the parameter that

@@ -18,7 +18,7 @@ var list = commands.Spec{
 
 // ListParams choose runs.
 type ListParams struct {
-	Phase     Phase  `json:"phase,omitempty" enum:"Running,WaitingUser,Completed,Failed" doc:"only runs in this phase"`
+	Phase     Phase  `json:"phase,omitempty" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"only runs in this phase"`
 	Mode      Mode   `json:"mode,omitempty" enum:"run,agent,chat" doc:"only runs of this mode"`
 	Package   string `json:"package,omitempty" len:"1-300" doc:"only runs of this package, by its name or name@version"`
 	Workflow  string `json:"workflow,omitempty" len:"1-1024" doc:"only runs of this workflow"`

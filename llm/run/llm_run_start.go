@@ -3,13 +3,14 @@ package run
 import (
 	"cmp"
 	"context"
-	"os"
+	"errors"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/llm/run/frontmatter"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/protocol"
@@ -40,6 +41,7 @@ type StartParams struct {
 	Model     string             `json:"model,omitempty" len:"1-128" audit:"yes" doc:"name or alias of a language model"`
 	Skill     protocol.SkillID   `json:"skill_id,omitempty" doc:"the skill on whose behalf it runs: the caller's, or one it may act for"`
 	MaxTurns  int                `json:"max_turns,omitempty" range:"1-200" doc:"how often the model is asked without a word of the user; 20 by default"`
+	Expires   int64              `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"how long a decision about a call of the run is of use; undecided by then the model is told so, and goes on without the call; the bridge's setting if absent, or if that is less"`
 	Stream    bool               `json:"deltas,omitempty" doc:"send run.delta events while answers are written"`
 }
 
@@ -50,33 +52,39 @@ func (p StartParams) Target() commands.Resource {
 
 // A Result is a run as callers see it.
 type Result struct {
-	ID        string     `json:"run_id" doc:"id of the run"`
-	Phase     Phase      `json:"phase" enum:"Running,WaitingUser,Completed,Failed" doc:"how far it has come"`
-	Mode      Mode       `json:"mode" enum:"run,agent,chat" doc:"what it is"`
-	Package   string     `json:"package,omitempty" doc:"the package, name@version"`
-	Workflow  string     `json:"workflow,omitempty" doc:"the workflow"`
-	Agent     string     `json:"agent,omitempty" doc:"the agent"`
-	Project   string     `json:"project" doc:"where its @project is"`
-	Code      string     `json:"stop_reason,omitempty" doc:"why it stopped, if not because it was done or has a question: ENGINE_… or LLM_…"`
-	Reason    string     `json:"reason,omitempty" doc:"the same in words"`
-	Message   string     `json:"message,omitempty" doc:"what the model said last"`
-	Questions []Question `json:"questions,omitempty" doc:"what it asks the user"`
-	Model     string     `json:"model,omitempty" doc:"the language model that was asked for; absent for the default one"`
-	Autopilot bool       `json:"autopilot,omitempty" doc:"the model decides what it can"`
-	Turns     int        `json:"turns" doc:"how often the model was asked"`
-	Tokens    int        `json:"tokens" doc:"tokens of all questions and answers"`
-	Cost      float64    `json:"cost" doc:"of all answers, in the currency of the configured prices"`
-	TraceID   string     `json:"trace_id,omitempty" doc:"trace of everything it does, in approvals and in the audit"`
-	Space     string     `json:"space_id" doc:"space of who started it"`
-	Owner     string     `json:"principal" doc:"who started it"`
-	Started   int64      `json:"started_at" doc:"Unix milliseconds"`
-	Changed   int64      `json:"changed_at" doc:"when its phase changed, Unix milliseconds"`
+	ID        string               `json:"run_id" doc:"id of the run"`
+	Phase     Phase                `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"how far it has come; WaitingApproval: somebody has to agree to a call, and then it goes on by itself"`
+	Mode      Mode                 `json:"mode" enum:"run,agent,chat" doc:"what it is"`
+	Package   string               `json:"package,omitempty" doc:"the package, name@version"`
+	Workflow  string               `json:"workflow,omitempty" doc:"the workflow"`
+	Agent     string               `json:"agent,omitempty" doc:"the agent"`
+	Project   string               `json:"project" doc:"where its @project is"`
+	Code      string               `json:"stop_reason,omitempty" doc:"why it stopped, if not because it was done or has a question: ENGINE_… or LLM_…"`
+	Reason    string               `json:"reason,omitempty" doc:"the same in words"`
+	Message   string               `json:"message,omitempty" doc:"what the model said last"`
+	Questions []Question           `json:"questions,omitempty" doc:"what it asks the user"`
+	Waiting   *parked.WaitingEvent `json:"waiting,omitempty" doc:"in WaitingApproval: what it waits for"`
+	Model     string               `json:"model,omitempty" doc:"the language model that was asked for; absent for the default one"`
+	Autopilot bool                 `json:"autopilot,omitempty" doc:"the model decides what it can"`
+	Turns     int                  `json:"turns" doc:"how often the model was asked"`
+	Tokens    int                  `json:"tokens" doc:"tokens of all questions and answers"`
+	Cost      float64              `json:"cost" doc:"of all answers, in the currency of the configured prices"`
+	TraceID   string               `json:"trace_id,omitempty" doc:"trace of everything it does, in approvals and in the audit"`
+	Space     string               `json:"space_id" doc:"space of who started it"`
+	Owner     string               `json:"principal" doc:"who started it"`
+	Started   int64                `json:"started_at" doc:"Unix milliseconds"`
+	Changed   int64                `json:"changed_at" doc:"when its phase changed, Unix milliseconds"`
 }
 
 func (s *Service) result(r *Record) Result {
 	said := s.said(r)
+	var waits *parked.WaitingEvent
+	if r.Phase == WaitingApproval {
+		waits = r.Waits.event(r.ID)
+	}
 	return Result{
-		ID: r.ID, Phase: r.Phase, Mode: r.Mode, Package: r.packageID(), Workflow: r.Workflow, Agent: r.Agent, Project: r.Project, Code: string(r.Code), Reason: r.Reason,
+		Waiting: waits,
+		ID:      r.ID, Phase: r.Phase, Mode: r.Mode, Package: r.packageID(), Workflow: r.Workflow, Agent: r.Agent, Project: r.Project, Code: string(r.Code), Reason: r.Reason,
 		Message: said.Message, Questions: said.Questions, Turns: r.Turns, Owner: r.Owner.ID,
 		Model: r.Model, Autopilot: r.Autopilot, Tokens: r.Tokens, Cost: r.Cost, TraceID: r.TraceID, Space: string(r.Owner.Party().Space),
 		Started: r.Started.UnixMilli(), Changed: r.Changed.UnixMilli(),
@@ -93,7 +101,7 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams)
 	if err := s.roomFor(call.Principal); err != nil {
 		return Result{}, err
 	}
-	l, err := s.reserveNew(call, &p)
+	l, err := s.reserveNew(ctx, call, &p)
 	if err != nil {
 		return Result{}, err
 	}
@@ -101,21 +109,21 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams)
 	o, err := s.prepare(ctx, r, p.Variables)
 	if err != nil {
 		s.release(l)
-		_ = os.RemoveAll(s.folder(r.ID))
+		_ = s.shelf.forget(ctx, r.ID)
 		return Result{}, told(err)
 	}
 	return s.begin(ctx, l, o, word{intent: IntentStart, input: p.Input})
 }
 
 // reserveNew reserves a run that was asked for, and with it its package.
-func (s *Service) reserveNew(call *commands.Call, p *StartParams) (*live, error) {
+func (s *Service) reserveNew(ctx context.Context, call *commands.Call, p *StartParams) (*live, error) {
 	s.refer.RLock()
 	defer s.refer.RUnlock()
-	r, err := s.draft(call, p)
+	r, err := s.draft(ctx, call, p)
 	if err != nil {
 		return nil, err
 	}
-	return s.reserve(r)
+	return s.reserve(r, 0)
 }
 
 // roomFor refuses who keeps too many runs.
@@ -136,7 +144,7 @@ func (s *Service) roomFor(who *protocol.Principal) error {
 }
 
 // draft is the record of a run that was asked for.
-func (s *Service) draft(call *commands.Call, p *StartParams) (*Record, error) {
+func (s *Service) draft(ctx context.Context, call *commands.Call, p *StartParams) (*Record, error) {
 	id, err := uuid.NewV7() // grows with time, which is the order of llm.run.list
 	if err != nil {
 		return nil, err
@@ -144,7 +152,7 @@ func (s *Service) draft(call *commands.Call, p *StartParams) (*Record, error) {
 	now := s.opts.Now().UTC()
 	r := &Record{
 		ID: id.String(), Owner: grant.Of(call.Principal), Mode: p.Mode, Project: cmp.Or(string(p.Project), "run-"+id.String()),
-		Skill: p.Skill, Model: p.Model, Tools: p.Tools, Autopilot: p.Autopilot, Stream: p.Stream, MaxTurns: p.MaxTurns,
+		Skill: p.Skill, Model: p.Model, Tools: p.Tools, Autopilot: p.Autopilot, Stream: p.Stream, MaxTurns: p.MaxTurns, Expires: p.Expires,
 		TraceID: call.TraceID, Phase: Running, Started: now, Changed: now,
 	}
 	if p.Package == "" {
@@ -160,7 +168,7 @@ func (s *Service) draft(call *commands.Call, p *StartParams) (*Record, error) {
 	}
 	r.Package, r.Name, r.Version = about.SHA256, about.Name, about.Version
 	r.Mode = cmp.Or(p.Mode, ModeRun)
-	read, err := s.library.load(r.Package)
+	read, err := s.library.load(ctx, r.Package)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -203,16 +211,15 @@ func workflowNames(p *pack.Package) []string {
 
 // prepare makes the folder of a run and puts its workflow at its beginning.
 func (s *Service) prepare(ctx context.Context, r *Record, variables map[string]any) (*opened, error) {
-	if err := os.MkdirAll(s.stateFolder(r.ID), 0o700); err != nil {
+	if err := s.shelf.make(r.ID); err != nil {
 		return nil, err
 	}
-	o, err := s.open(ctx, r)
+	o, err := s.open(ctx, r, 0)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.atTheBeginning(ctx, o.workspace, variables); err != nil {
-		o.close()
-		return nil, err
+		return nil, errors.Join(err, o.close())
 	}
 	return o, nil
 }
@@ -247,12 +254,12 @@ func (s *Service) begin(ctx context.Context, l *live, o *opened, w word) (Result
 	if r.Mode == ModeAgent || r.Mode == ModeChat {
 		answer, err := s.receive(ctx, l, o, &w)
 		if err != nil {
-			o.close()
+			s.close(l, o)
 			s.release(l)
 			return Result{}, told(err)
 		}
 		if answer != nil {
-			o.close()
+			s.close(l, o)
 			s.settle(l, *answer, len(o.story.turns))
 			return s.result(l.now()), nil
 		}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -22,7 +21,7 @@ var status = commands.Spec{
 // StatusParams are the params of llm.run.status.
 type StatusParams struct {
 	Run  string `json:"run_id" len:"1-64" doc:"the run"`
-	Wait int    `json:"wait_ms,omitempty" range:"0-600000" doc:"answer when it is at rest, or after so many milliseconds"`
+	Wait int    `json:"wait_ms,omitempty" range:"0-600000" doc:"answer when it is at rest, when one that waits for an approval goes on, or after so many milliseconds"`
 
 	Graph bool `json:"graph,omitempty" doc:"show all steps of the workflow, and the ways between them"`
 }
@@ -75,33 +74,82 @@ type NextStep struct {
 
 // Status shows a run.
 func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParams) (StatusResult, error) {
-	r, l, err := s.lookup(call.Principal, p.Run)
-	if err != nil {
+	if _, _, err := s.lookup(call.Principal, p.Run); err != nil {
 		return StatusResult{}, err
 	}
-	if l != nil && p.Wait > 0 {
-		wait := time.Duration(p.Wait) * time.Millisecond
-		if left := time.Until(call.Deadline) - time.Second; left < wait {
-			wait = max(left, 0) // better the phase it is in than no answer
-		}
-		_ = call.Park(ctx, func(ctx context.Context) error { return waitFor(ctx, l.done, wait) })
-		if r, _, err = s.lookup(call.Principal, p.Run); err != nil {
+	wait := time.Duration(p.Wait) * time.Millisecond
+	if left := time.Until(call.Deadline) - time.Second; left < wait {
+		wait = max(left, 0) // better the phase it is in than no answer
+	}
+	until := time.Now().Add(wait)
+	for {
+		r, l, err := s.lookup(call.Principal, p.Run)
+		if err != nil {
 			return StatusResult{}, err
 		}
+		p.Wait = max(int(time.Until(until)/time.Millisecond), 0)
+		if l == nil && r.Phase == WaitingApproval && p.Wait > 0 {
+			_ = call.Park(ctx, func(ctx context.Context) error { return s.awaitDecision(ctx, p.Run, until) })
+			until = time.Now() // that it goes on is worth an answer
+			continue
+		}
+		if l != nil || !s.isElsewhere(r) {
+			if l != nil && p.Wait > 0 {
+				_ = call.Park(ctx, func(ctx context.Context) error { return waitFor(ctx, l.done, time.Until(until)) })
+			}
+			return s.statusHere(ctx, p)
+		}
+		var there StatusResult
+		err = call.Park(ctx, func(ctx context.Context) error { return s.opts.Elsewhere(ctx, r.Node, errandStatus, p, &there) })
+		switch {
+		case err == nil || !unreachable(err):
+			return there, err
+		case p.Wait == 0: // it will go on elsewhere, and this is how far it was
+			return s.statusHere(ctx, p)
+		}
+		_ = call.Park(ctx, func(ctx context.Context) error { return waitFor(ctx, nil, min(time.Until(until), lookAgain)) })
+	}
+}
+
+// lookAgain is the time between looks at a run whose bridge has ended, until another
+// has taken it over.
+const lookAgain = 250 * time.Millisecond
+
+// statusHere shows a run as this process knows it.
+func (s *Service) statusHere(ctx context.Context, p StatusParams) (StatusResult, error) {
+	l := s.find(p.Run)
+	r, revision, ok := s.opts.Runs.Get(p.Run)
+	switch {
+	case l != nil:
+		r = l.now()
+	case !ok:
+		return StatusResult{}, noRun(p.Run)
+	case r.Phase == Running:
+		revision = 0 // its files change without it
 	}
 	result := StatusResult{Result: s.result(r)}
 	if r.Mode == ModeRun {
-		s.where(ctx, r, &result)
+		s.where(ctx, r, l != nil, revision, &result)
 		if p.Graph {
-			s.draw(r, &result)
+			s.draw(ctx, r, &result)
 		}
 	}
 	return result, nil
 }
 
+// awaitDecision waits until a run that waits for an approval changes.
+func (s *Service) awaitDecision(ctx context.Context, id string, until time.Time) error {
+	changed, leave := s.attend(id)
+	defer leave()
+	if r, _, ok := s.opts.Runs.Get(id); !ok || r.Phase != WaitingApproval {
+		return nil
+	}
+	return waitFor(ctx, changed, time.Until(until))
+}
+
 // draw tells the steps of a run's workflow.
-func (s *Service) draw(r *Record, result *StatusResult) {
-	w, err := s.workflow(r)
+func (s *Service) draw(ctx context.Context, r *Record, result *StatusResult) {
+	w, err := s.workflow(ctx, r)
 	if err != nil {
 		result.Trouble = protocol.AsError(told(err)).Message
 		return
@@ -132,8 +180,8 @@ func waitFor(ctx context.Context, done <-chan struct{}, d time.Duration) error {
 }
 
 // where tells the position of a run.
-func (s *Service) where(ctx context.Context, r *Record, result *StatusResult) {
-	at, err := s.positionOf(ctx, r)
+func (s *Service) where(ctx context.Context, r *Record, live bool, revision uint64, result *StatusResult) {
+	at, err := s.positionOf(ctx, r, live, revision)
 	if err != nil {
 		result.Trouble = protocol.AsError(told(err)).Message
 		return
@@ -145,25 +193,20 @@ func (s *Service) where(ctx context.Context, r *Record, result *StatusResult) {
 	}
 }
 
-func (s *Service) positionOf(ctx context.Context, r *Record) (*Position, error) {
-	w, err := s.workflow(r)
+func (s *Service) positionOf(ctx context.Context, r *Record, live bool, revision uint64) (*Position, error) {
+	w, err := s.workflow(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	state, err := mount.OpenPrivateFolder(s.stateFolder(r.ID))
-	if err != nil {
-		return nil, err
-	}
-	defer state.Close()
-	text, err := readState(ctx, state)
+	text, err := s.shelf.text(ctx, r.ID, live, revision)
 	if err != nil {
 		return nil, err
 	}
 	return positionIn(w.Graph, text)
 }
 
-func (s *Service) workflow(r *Record) (*pack.Workflow, error) {
-	p, err := s.library.load(r.Package)
+func (s *Service) workflow(ctx context.Context, r *Record) (*pack.Workflow, error) {
+	p, err := s.library.load(ctx, r.Package)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -68,18 +67,30 @@ const (
 )
 
 // Trace shows the spans of a run, of the turn under way too.
-func (s *Service) Trace(_ context.Context, call *commands.Call, p TraceParams) (TraceResult, error) {
+func (s *Service) Trace(ctx context.Context, call *commands.Call, p TraceParams) (TraceResult, error) {
 	r, l, err := s.lookup(call.Principal, p.Run)
 	if err != nil {
 		return TraceResult{}, err
 	}
+	if l == nil && s.isElsewhere(r) {
+		var there TraceResult
+		err := call.Park(ctx, func(ctx context.Context) error { return s.opts.Elsewhere(ctx, r.Node, errandTrace, p, &there) })
+		if err == nil || !unreachable(err) {
+			return there, err
+		}
+	}
+	return s.traceHere(ctx, p)
+}
+
+// traceHere shows the spans of a run, of the turn under way if it goes on here.
+func (s *Service) traceHere(ctx context.Context, p TraceParams) (TraceResult, error) {
 	var now underWay
-	if l != nil {
+	if l := s.find(p.Run); l != nil {
 		now = l.underWay()
 	}
 	t := tracing{after: p.After, limit: cmp.Or(p.Limit, 200), now: now, result: TraceResult{Spans: []Span{}}}
 	all := story{done: t.take}
-	if err := readDiary(filepath.Join(s.folder(r.ID), "diary"), "run/"+r.ID, s.opts.Sealer, all.read); err != nil {
+	if err := readDiary(ctx, s.shelf.peek(ctx, p.Run), "run/"+p.Run, s.opts.Sealer, all.read); err != nil {
 		return TraceResult{}, told(err)
 	}
 	n := len(all.turns)

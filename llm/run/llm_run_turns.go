@@ -3,7 +3,6 @@ package run
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -39,14 +38,14 @@ type TurnsResult struct {
 const maxPage = 512 << 10
 
 // Turns shows the turns of a run.
-func (s *Service) Turns(_ context.Context, call *commands.Call, p TurnsParams) (TurnsResult, error) {
+func (s *Service) Turns(ctx context.Context, call *commands.Call, p TurnsParams) (TurnsResult, error) {
 	r, _, err := s.lookup(call.Principal, p.Run)
 	if err != nil {
 		return TurnsResult{}, err
 	}
 	page := &page{after: p.After, limit: cmp.Or(p.Limit, 20), result: TurnsResult{Turns: []Turn{}}}
 	all := story{done: page.take}
-	if err := readDiary(filepath.Join(s.folder(r.ID), "diary"), "run/"+r.ID, s.opts.Sealer, all.read); err != nil {
+	if err := readDiary(ctx, s.shelf.peek(ctx, r.ID), "run/"+r.ID, s.opts.Sealer, all.read); err != nil {
 		return TurnsResult{}, told(err)
 	}
 	if n := len(all.turns); n > 0 {

@@ -289,7 +289,7 @@ func TestADiaryIsCutWhereACrashHasCutIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "diary")
 	open := func() (*sealedDiary, []string) {
 		var read []string
-		d, err := openDiary(path, "run/1", bound{}, func(e *entry) { read = append(read, e.Enter.Node) })
+		d, err := openDiary(t.Context(), &folderBook{path: path}, "run/1", bound{}, func(e *entry) { read = append(read, e.Enter.Node) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +320,7 @@ func TestADiaryIsCutWhereACrashHasCutIt(t *testing.T) {
 			t.Fatalf("after that: %v", read)
 		}
 	}
-	if err := readDiary(path, "run/2", bound{}, func(*entry) {}); err == nil {
+	if err := readDiary(t.Context(), &folderBook{path: path}, "run/2", bound{}, func(*entry) {}); err == nil {
 		t.Error("the diary of one run is taken for that of another")
 	}
 }

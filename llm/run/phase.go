@@ -11,10 +11,11 @@ type Phase string
 
 // The phases of a run. Only Completed is final.
 const (
-	Running     Phase = "Running"
-	WaitingUser Phase = "WaitingUser"
-	Completed   Phase = "Completed"
-	Failed      Phase = "Failed"
+	Running         Phase = "Running"
+	WaitingUser     Phase = "WaitingUser"
+	WaitingApproval Phase = "WaitingApproval" // for somebody to agree to a call; it goes on by itself
+	Completed       Phase = "Completed"
+	Failed          Phase = "Failed"
 )
 
 // Mode says what a conversation is.
@@ -44,6 +45,8 @@ type Stop struct {
 	Reason    string     // in words, "" if there is nothing to say
 	Message   string     // what the model said last
 	Questions []Question // it has asked the user
+
+	waits *parking // of WaitingApproval
 }
 
 func stopped(phase Phase, code fault.Code, format string, args ...any) Stop {

@@ -28,8 +28,11 @@ type Record struct {
 	Stream    bool             `json:"stream,omitempty"`
 	MaxTurns  int              `json:"max_turns,omitempty"`
 	TraceID   string           `json:"trace_id,omitempty"`
+	Expires   int64            `json:"approval_expires_ms,omitempty"` // how long its questions may be decided; 0 as the bridge is set
 
+	Node    string     `json:"node,omitempty"` // the process that has it go on, "" at rest or where there are no others
 	Phase   Phase      `json:"phase"`
+	Waits   *Waits     `json:"waits,omitempty"` // in WaitingApproval, and while that call is made
 	Code    fault.Code `json:"code,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
 	Last    []byte     `json:"last,omitempty"` // sealed: what the model said and asked last

@@ -12,7 +12,7 @@ func TestUpdatesKeepTheOtherFieldsOfARun(t *testing.T) {
 	w := imported(t, script(says("How warm?"), says("How cold?")))
 	id := w.start(StartParams{Input: ptr("Make it warm.")})
 	w.rest(id)
-	changed := []string{"Phase", "Code", "Reason", "Last", "Turns", "Tokens", "Cost", "Seq", "Changed"}
+	changed := []string{"Phase", "Waits", "Code", "Reason", "Last", "Turns", "Tokens", "Cost", "Seq", "Changed", "Node"}
 	recordstest.Survives(t, w.opts.Runs, id, func() {
 		w.goOn(id, ptr("20"))
 		w.rest(id)

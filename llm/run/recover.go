@@ -3,7 +3,7 @@ package run
 import (
 	"context"
 	"errors"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -13,18 +13,53 @@ import (
 // called once, when the tables are loaded and the bridge can run commands.
 func (s *Service) Recover(ctx context.Context) {
 	s.recovered.Store(s.opts.Now().UnixNano())
+	if s.opts.Logs != nil {
+		if err := s.TakeOver(ctx); err != nil {
+			s.opts.Log.Warn("runs of bridges that ended do not go on yet", "error", err)
+		}
+		s.beginSweeping()
+		return
+	}
+	s.unpack(ctx)
 	for _, r := range s.opts.Runs.All() {
-		if r.Phase != Running {
+		if r.Phase != Running || !s.hasRun(r) {
 			continue
 		}
-		if _, err := os.Stat(s.folder(r.ID)); errors.Is(err, os.ErrNotExist) {
-			continue // of another node
-		}
-		if err := s.resume(ctx, r); err != nil {
+		if err := s.resume(ctx, r.ID); err != nil {
 			s.opts.Log.Warn("a run cannot go on", "run", r.ID, "error", err)
 		}
 	}
-	s.wg.Go(s.sweep)
+	s.lookAtAll()
+	s.beginSweeping()
+}
+
+// TakeOver has runs go on here whose process has ended, as far as this one is its
+// heir. It is for bridges that keep runs in logs. Runs on this disk from the time
+// before are put into the logs first.
+func (s *Service) TakeOver(ctx context.Context) error {
+	if err := s.move(ctx); err != nil {
+		return err
+	}
+	var orphans []*Record
+	for _, r := range s.opts.Runs.All() {
+		if r.Phase == Running && s.find(r.ID) == nil && (r.Node != "" || s.isMoved(r.ID)) {
+			orphans = append(orphans, r)
+		}
+	}
+	heir, err := s.opts.Heir(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range orphans {
+		if r.Node == s.opts.Node || r.Node != "" && !heir(r.Node, r.ID) {
+			continue
+		}
+		if err := s.resume(ctx, r.ID); err != nil {
+			s.opts.Log.Warn("a run does not go on yet", "run", r.ID, "error", err)
+		}
+	}
+	s.lookAtAll()
+	return nil
 }
 
 // youth is for how long after a start devices may not be back yet.
@@ -39,18 +74,37 @@ func (s *Service) young() bool {
 // that the numbers of its events still rise.
 const lostEvents = 1 << 20
 
-// resume has one run go on after a restart.
-func (s *Service) resume(ctx context.Context, r *Record) error {
-	l, err := s.reserve(r)
+// resume has one run go on that an earlier process left running. It is this one's
+// from the moment on that its record says so.
+func (s *Service) resume(ctx context.Context, id string) error {
+	held, revision, ok := s.opts.Runs.Get(id)
+	if !ok || held.Phase != Running {
+		return nil
+	}
+	l, err := s.reserve(held, revision)
 	if err != nil {
 		return err
 	}
 	l.seq += lostEvents
-	o, err := s.reopen(ctx, r)
+	r := *held
+	if r.Node != s.opts.Node {
+		r.Node = s.opts.Node
+		if err := s.store(ctx, l, &r); err != nil {
+			s.release(l)
+			if errors.Is(err, errElsewhere) {
+				return nil
+			}
+			return err
+		}
+	}
+	o, err := s.reopen(ctx, &r, l.revision)
 	if err == nil && o.story.rest != nil {
-		o.close()
+		s.close(l, o)
 	}
 	switch {
+	case errors.Is(err, errElsewhere), later(err):
+		s.release(l)
+		return err
 	case err != nil:
 		e := &engine{}
 		s.settle(l, e.broken(l.ctx, err), r.Turns)
@@ -59,15 +113,50 @@ func (s *Service) resume(ctx context.Context, r *Record) error {
 		s.settle(l, o.story.rest.stop(), len(o.story.turns))
 		return nil
 	}
+	if o.story.wait != nil {
+		return s.resumeWaiting(l, o)
+	}
 	return s.launch(ctx, l, o, o.again(ctx))
 }
 
+// later reports whether a run that could not be opened can be a little later.
+func later(err error) bool {
+	switch protocol.CodeOf(err) {
+	case protocol.StoreUnavailable, protocol.VFSUnavailable, protocol.ShuttingDown:
+		return true
+	}
+	return false
+}
+
+// resumeWaiting has a run go on after a restart that stands at a call which waits
+// for an approval, or is made by one. The bridge may have stopped before anybody
+// was asked.
+func (s *Service) resumeWaiting(l *live, o *opened) error {
+	r, wait := *l.now(), o.story.wait
+	if _, settled := s.opts.Approvals.Known(wait.Asks.ID); !settled {
+		s.close(l, o)
+		s.settle(l, wait.stop(), len(o.story.turns))
+		return nil
+	}
+	r.Waits = wait.stop().waits.waits()
+	l.mu.Lock()
+	l.record = &r
+	l.mu.Unlock()
+	go s.carry(l, s.engine(l, o), o, o.decided())
+	return nil
+}
+
+// decided is the word with which a run goes on after its call has waited.
+func (o *opened) decided() word {
+	return word{wait: o.story.wait, talk: o.story.talk, last: o.story.turns[len(o.story.turns)-1]}
+}
+
 // reopen opens a run for who started it, as far as that may go on with it now.
-func (s *Service) reopen(ctx context.Context, r *Record) (*opened, error) {
+func (s *Service) reopen(ctx context.Context, r *Record, claim uint64) (*opened, error) {
 	if _, err := s.owner(r); err != nil {
 		return nil, err
 	}
-	o, err := s.open(ctx, r)
+	o, err := s.open(ctx, r, claim)
 	if code := protocol.CodeOf(err); code == protocol.PermissionDenied || code == protocol.VFSPermission {
 		err = &endedError{err}
 	}
@@ -82,6 +171,17 @@ func (o *opened) again(ctx context.Context) word {
 		w.talk = o.story.conversation()
 	}
 	return w
+}
+
+// beginSweeping begins to sweep, and to look after runs that wait, unless the
+// service closes already.
+func (s *Service) beginSweeping() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Go(s.sweep)
+		s.wg.Go(s.lookAfterWaiting)
+	}
 }
 
 // sweep removes runs that have been at rest for long.
@@ -118,14 +218,117 @@ func (s *Service) tidy() {
 	s.prune(zips)
 }
 
+// Sweep removes packages that nobody needs any more, and the blobs of forgotten
+// runs, from the place that all bridges share, every hour until ctx ends. One bridge
+// of a cluster does that.
+func (s *Service) Sweep(ctx context.Context) error {
+	if s.opts.Blobs == nil {
+		return nil
+	}
+	ticker := time.NewTicker(time.Hour)
+	defer ticker.Stop()
+	suspects := make(map[string]bool)
+	for {
+		var err error
+		if suspects, err = s.sweepBlobs(ctx, suspects); err != nil && ctx.Err() == nil {
+			s.opts.Log.Warn("what no run needs any more is not removed yet", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// sweepBlobs removes the suspects, blobs without need in the round before, that
+// still are without, and returns those of this round.
+func (s *Service) sweepBlobs(ctx context.Context, suspects map[string]bool) (map[string]bool, error) {
+	before := s.opts.Now().Add(-fresh)
+	var old []string
+	err := s.opts.Blobs.All(ctx, func(name string, since time.Time) bool {
+		if since.Before(before) {
+			old = append(old, name)
+		}
+		return ctx.Err() == nil
+	})
+	if err != nil || s.opts.Current != nil && !s.opts.Current() {
+		return suspects, err
+	}
+	unneeded := make(map[string]bool)
+	needed := s.referredTo()
+	for _, name := range old {
+		if s.needsBlob(name, needed) {
+			continue
+		}
+		if !suspects[name] {
+			unneeded[name] = true // somebody may be about to refer to it
+			continue
+		}
+		if err := s.removeBlob(ctx, name); err != nil {
+			return unneeded, err
+		}
+	}
+	if err := s.sweepLogs(ctx, suspects, unneeded); err != nil {
+		return unneeded, err
+	}
+	_, err = s.opts.Blobs.Sweep(ctx, before)
+	return unneeded, err
+}
+
+// sweepLogs removes the logs of runs that are not there since the round before. A run
+// that begins has a log before it has a record.
+func (s *Service) sweepLogs(ctx context.Context, suspects, unneeded map[string]bool) error {
+	all, err := s.opts.Logs.All(ctx)
+	for _, id := range all {
+		name := "log/" + id
+		switch _, _, known := s.opts.Runs.Get(id); {
+		case known || s.find(id) != nil:
+		case suspects[name]:
+			if err := s.opts.Logs.Remove(ctx, id); err != nil {
+				return err
+			}
+		default:
+			unneeded[name] = true
+		}
+	}
+	return err
+}
+
+// needsBlob reports whether a package is needed, or the run that a file is of.
+func (s *Service) needsBlob(name string, packages map[string]bool) bool {
+	if sum, ok := strings.CutPrefix(name, packageBlobs); ok {
+		return packages[sum]
+	}
+	id, _, _ := strings.Cut(strings.TrimPrefix(name, runBlobs), "/")
+	_, _, ok := s.opts.Runs.Get(id)
+	return ok || s.find(id) != nil
+}
+
+// removeBlob removes a blob without need. If it is needed again meanwhile, it is put
+// back.
+func (s *Service) removeBlob(ctx context.Context, name string) error {
+	data, err := s.opts.Blobs.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := s.opts.Blobs.Remove(ctx, name); err != nil {
+		return err
+	}
+	if s.needsBlob(name, s.referredTo()) {
+		return s.opts.Blobs.Put(ctx, name, data)
+	}
+	return nil
+}
+
 // isOld reports whether a run has been at rest for long.
 func (s *Service) isOld(r *Record) bool {
-	return r.Phase != Running && s.opts.Now().Sub(r.Changed) > s.opts.Keep
+	return r.Phase != Running && r.Phase != WaitingApproval && s.opts.Now().Sub(r.Changed) > s.opts.Keep
 }
 
 // forget removes an old run, unless somebody has it go on just now.
 func (s *Service) forget(old *Record) {
-	l, err := s.reserve(old)
+	l, err := s.reserve(old, 0)
 	if err != nil {
 		return
 	}
@@ -134,7 +337,7 @@ func (s *Service) forget(old *Record) {
 	if !ok || !s.isOld(r) || s.opts.Runs.Delete(s.ctx, r.ID, revision) != nil {
 		return
 	}
-	if err := os.RemoveAll(s.folder(r.ID)); err != nil {
-		s.opts.Log.Warn("the folder of an old run cannot be removed", "run", r.ID, "error", err)
+	if err := s.shelf.forget(s.ctx, r.ID); err != nil {
+		s.opts.Log.Warn("what belongs to an old run is not removed yet", "run", r.ID, "error", err)
 	}
 }

@@ -1,14 +1,12 @@
 package run
 
 import (
-	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"sync"
 
@@ -22,16 +20,16 @@ type Sealer interface {
 	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
-// A sealedDiary is a file of sealed entries: the length of each in four bytes,
-// and the entry, bound to the run and its place in the file. It is only ever
+// A sealedDiary is a book of sealed entries: the length of each in four bytes,
+// and the entry, bound to the run and its place in the diary. It is only ever
 // added to. What a crash has left half written at its end is cut off.
 type sealedDiary struct {
-	path    string
+	book    book
 	purpose string
 	sealer  Sealer
 
 	mu    sync.Mutex
-	n     int   // entries in the file
+	n     int   // entries so far
 	size  int64 // bytes of them
 	tools []chat.Tool
 }
@@ -45,37 +43,29 @@ func errDiary(cause error) error {
 }
 
 // openDiary reads a diary, entry by entry, to go on with it.
-func openDiary(path, purpose string, sealer Sealer, read func(*entry)) (*sealedDiary, error) {
-	d := &sealedDiary{path: path, purpose: purpose, sealer: sealer}
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return d, nil
-	}
-	if err != nil {
-		return nil, errDiary(err)
-	}
-	defer file.Close()
-	if err := d.read(bufio.NewReader(file), read); err != nil {
+func openDiary(ctx context.Context, b book, purpose string, sealer Sealer, read func(*entry)) (*sealedDiary, error) {
+	d := &sealedDiary{book: b, purpose: purpose, sealer: sealer}
+	if err := d.readAll(ctx, read); err != nil {
 		return nil, err
 	}
-	if err := file.Truncate(d.size); err != nil {
+	if err := b.cut(d.size); err != nil {
 		return nil, errDiary(err)
 	}
 	return d, nil
 }
 
 // readDiary reads a diary that may be written meanwhile.
-func readDiary(path, purpose string, sealer Sealer, read func(*entry)) error {
-	d := &sealedDiary{purpose: purpose, sealer: sealer}
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+func readDiary(ctx context.Context, b book, purpose string, sealer Sealer, read func(*entry)) error {
+	d := &sealedDiary{book: b, purpose: purpose, sealer: sealer}
+	return d.readAll(ctx, read)
+}
+
+func (d *sealedDiary) readAll(ctx context.Context, read func(*entry)) error {
+	err := d.book.read(ctx, func(r io.Reader) error { return d.read(r, read) })
+	if err != nil && !errors.As(err, new(*fault.Error)) {
 		return errDiary(err)
 	}
-	defer file.Close()
-	return d.read(bufio.NewReader(file), read)
+	return err
 }
 
 // read reads all that is whole.
@@ -126,9 +116,14 @@ func (d *sealedDiary) next(r io.Reader) (*entry, int64, error) {
 // place in the file.
 func (d *sealedDiary) binding() string { return fmt.Sprintf("%s/%d", d.purpose, d.n) }
 
-// add writes an entry. Lasting ones are on disk when it returns, others only
-// out of this process.
-func (d *sealedDiary) add(e *entry, lasting bool) error {
+// add writes an entry. A lasting one is kept when it returns, with all entries
+// before it. It goes on trying as long as the service works.
+func (d *sealedDiary) add(e *entry, lasts bool) error {
+	return d.addWithin(context.Background(), e, lasts)
+}
+
+// addWithin is add, given up when ctx ends.
+func (d *sealedDiary) addWithin(ctx context.Context, e *entry, lasts bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	plain, err := json.Marshal(e)
@@ -142,22 +137,26 @@ func (d *sealedDiary) add(e *entry, lasting bool) error {
 	if len(sealed) > maxEntry {
 		return fault.Errorf(fault.WriteLimit, "a turn is too large to be kept")
 	}
-	record := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), uint32(len(sealed)))
-	record = append(record, sealed...)
-	file, err := os.OpenFile(d.path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return errDiary(err)
-	}
-	_, err = file.WriteAt(record, d.size) // over what a failed write has left
-	if err == nil && lasting {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	piece := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), uint32(len(sealed)))
+	piece = append(piece, sealed...)
+	if err := d.book.add(ctx, piece, e.when(lasts)); err != nil {
 		return errDiary(err)
 	}
 	d.n++
-	d.size += int64(len(record))
+	d.size += int64(len(piece))
 	return nil
+}
+
+// when is the time by which an entry must be kept: the end of a turn, and of a call
+// that changed the world, before anything else happens.
+func (e *entry) when(lasts bool) when {
+	switch {
+	case lasts:
+		return lasting
+	case e.Tools != nil, e.Effect != nil && e.Effect.Done:
+		return now
+	}
+	return soon
 }
 
 // asked implements [diary].
@@ -175,6 +174,9 @@ func (d *sealedDiary) asked(t *turnEntry) error {
 func sameTool(a, b chat.Tool) bool {
 	return a.Name == b.Name && a.Description == b.Description && string(a.Parameters) == string(b.Parameters)
 }
+
+// waits implements [diary].
+func (d *sealedDiary) waits(w *waitEntry) error { return d.add(&entry{Wait: w}, true) }
 
 // did implements [diary].
 func (d *sealedDiary) did(t *toolsEntry) error { return d.add(&entry{Tools: t}, false) }

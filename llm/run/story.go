@@ -18,7 +18,9 @@ type story struct {
 	system []chat.Message
 	talk   []chat.Message
 	tools  []chat.Tool
+	open   bool       // talk ends with an answer that has unfinished calls
 	rest   *restEntry // of the last entry, nil if the run is not at rest
+	wait   *waitEntry // of the last turn, if a call of it waits for an approval or is made by one
 	word   *wordEntry // since it was last cleanly at rest
 	heard  bool       // a model was told it
 	spent  spent      // on all turns
@@ -38,21 +40,31 @@ func (s *spent) add(t *turnEntry) {
 // A toldTurn is a turn as the diary has it.
 type toldTurn struct {
 	*turnEntry
-	after    *toolsEntry // nil: the bridge stopped before
+	after    *toolsEntry // nil: the bridge stopped before, or a call waits
+	waits    *waitEntry  // nil: none of its calls ever did
 	messages []chat.Message
 	tools    []chat.Tool
 }
 
 func (s *story) read(e *entry) {
 	s.rest = e.Rest
+	if e.Rest != nil {
+		s.wait = nil
+	}
 	switch {
 	case e.Word != nil:
-		s.word, s.heard = e.Word, false
+		s.talk, s.open = s.conversation(), false // with which the run has gone on
+		s.word, s.heard, s.wait = e.Word, false, nil
+	case e.Wait != nil:
+		s.wait = e.Wait
+		if n := len(s.turns); n > 0 && s.turns[n-1].N == e.Wait.N {
+			s.turns[n-1].waits = e.Wait
+		}
 	case e.Rest != nil && e.Rest.clean():
 		s.word = nil
 	case e.Turn != nil:
 		t := e.Turn
-		s.heard = true
+		s.heard, s.wait = true, nil
 		s.spent.add(t)
 		if t.Request.System != nil {
 			s.system = t.Request.System
@@ -69,13 +81,13 @@ func (s *story) read(e *entry) {
 			s.turns[i] = nil
 		}
 		s.turns = append(s.turns, &toldTurn{turnEntry: t, messages: slices.Concat(s.system, s.talk), tools: s.tools})
-		if t.Assistant != nil {
+		if s.open = t.Assistant != nil; s.open {
 			s.talk = append(slices.Clip(s.talk), *t.Assistant)
 		}
 	case e.Tools != nil && len(s.turns) > 0:
 		last := s.turns[len(s.turns)-1]
 		if last.N == e.Tools.N {
-			last.after = e.Tools
+			last.after, s.open, s.wait = e.Tools, false, nil
 			s.talk = append(slices.Clip(s.talk), e.Tools.Messages...)
 		}
 	}
@@ -84,7 +96,7 @@ func (s *story) read(e *entry) {
 // conversation is the conversation so far, without an answer whose calls were
 // not brought to an end.
 func (s *story) conversation() []chat.Message {
-	if n := len(s.turns); n > 0 && s.turns[n-1].Assistant != nil && s.turns[n-1].after == nil {
+	if s.open {
 		return s.talk[:len(s.talk)-1]
 	}
 	return s.talk
@@ -126,6 +138,9 @@ func (t *toldTurn) turn() Turn {
 	case t.after != nil:
 		turn.ToolRuns = t.after.Runs
 		turn.UIAfter = &UIAfter{Phase: t.after.After, StopReason: t.after.Stop}
+	case t.waits != nil:
+		turn.ToolRuns = t.waits.runs()
+		turn.UIAfter = &UIAfter{Phase: WaitingApproval}
 	case t.Failure != "":
 		turn.UIAfter = &UIAfter{Phase: Failed, StopReason: t.Failure}
 	}

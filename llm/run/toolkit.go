@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -41,6 +43,10 @@ type toolkit struct {
 	record    func(auditLine) error
 	questions map[string]Question // by call
 	young     func() bool         // the bridge has just begun; nil: it has not
+	now       func() time.Time
+	approvals Approvals        // where people are asked
+	waited    *waitEntry       // has the call that is made by its approval, nil for none
+	barred    map[string]error // reasons to answer calls with an error, by their ids
 	pause     func(ctx context.Context, d time.Duration) error
 
 	mine   map[string]*tools.Catalogue // by policy
@@ -148,46 +154,68 @@ func (k *toolkit) catalogue(policy Policy) (*tools.Catalogue, error) {
 
 // execute implements [hands]. Calls that only read run side by side, others
 // alone and in their order.
-func (k *toolkit) execute(ctx context.Context, box *tools.Toolbox, turn string, calls []*chat.ToolCall, began func(int), done func(int, *handled)) []handled {
+func (k *toolkit) execute(ctx context.Context, box *tools.Toolbox, turn string, calls []*chat.ToolCall, before []handled, began func(int), done func(int, *handled)) ([]handled, *hold) {
 	k.questions = make(map[string]Question)
-	all := make([]handled, len(calls))
-	for i := 0; i < len(calls); {
-		n := 0
-		for i+n < len(calls) && reads(box, calls[i+n]) {
-			began(i + n)
-			n++
-		}
+	all := append(make([]handled, 0, len(calls)), before...)
+	for len(all) < len(calls) {
+		first := len(all)
 		begun := time.Now().UTC()
-		if n > 0 {
-			for j, r := range k.results(ctx, box, calls[i:i+n]) {
-				all[i+j] = k.handled(box, calls[i+j], &r)
-			}
-		} else {
-			began(i)
-			all[i] = k.one(ctx, box, calls[i])
-			n = 1
-		}
+		group := k.together(ctx, box, calls[first:], func(i int) { began(first + i) })
 		node := k.where(ctx)
-		for j := i; j < i+n; j++ {
-			all[j].At = begun
-			k.note(turn, node, &all[j])
-			done(j, &all[j])
+		for i := range group {
+			if group[i].waits {
+				return all, holdIn(group)
+			}
+			h := &group[i]
+			h.At = begun
+			k.note(turn, node, h)
+			all = append(all, *h)
+			done(first+i, h)
 		}
-		i += n
 	}
-	return all
+	return all, nil
+}
+
+// holdIn is the first call of a group that needs consent.
+func holdIn(group []handled) *hold {
+	for i := range group {
+		if h := &group[i]; h.asks != nil {
+			return &hold{h.ToolCallID, h.key, h.asks}
+		}
+	}
+	return nil
+}
+
+// together runs the first call, or all from the first on that only read.
+func (k *toolkit) together(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall, began func(int)) []handled {
+	n := 0
+	for n < len(calls) && k.reads(box, calls[n]) {
+		began(n)
+		n++
+	}
+	if n == 0 {
+		began(0)
+		return []handled{k.one(ctx, box, calls[0])}
+	}
+	group := make([]handled, n)
+	for i, r := range k.results(ctx, box, calls[:n]) {
+		group[i] = k.handled(box, calls[i], &r)
+	}
+	return group
 }
 
 // reads reports whether a call can be run beside others.
-func reads(box *tools.Toolbox, c *chat.ToolCall) bool {
+func (k *toolkit) reads(box *tools.Toolbox, c *chat.ToolCall) bool {
 	t, ok := box.Find(c.Name)
-	return ok && t.Effect == commands.Read && c.Args != nil
+	return ok && t.Effect == commands.Read && c.Args != nil && !k.waitsFor(c) && k.barred[c.ID] == nil
 }
 
 // one runs one call that may change something, or refuses it.
 func (k *toolkit) one(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall) handled {
 	t, ok := box.Find(c.Name)
 	switch {
+	case k.barred[c.ID] != nil:
+		return refused(c, toolFault(&tools.Result{Err: k.barred[c.ID], Text: "Error: " + protocol.AsError(k.barred[c.ID]).Message}))
 	case !ok:
 		f := fault.Errorf(fault.NotAvailable, "there is no tool %.100q for this run", c.Name)
 		if near := box.Nearest(c.Name); len(near) > 0 {
@@ -199,7 +227,7 @@ func (k *toolkit) one(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall)
 		return refused(c, f)
 	case c.Args == nil:
 		return refused(c, fault.Errorf(fault.ArgsInvalidJSON, "the arguments of %s are no JSON object", t.Name))
-	case t.Source == sourceFS, t.Source == sourceUI: // done twice, they are done once
+	case t.Source == sourceFS, t.Source == sourceUI, t.Effect == commands.Read: // done twice, they are done once
 		return k.run(ctx, box, c)
 	}
 	return k.effect(ctx, box, t, c)
@@ -209,11 +237,17 @@ func (k *toolkit) run(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall)
 	return k.handled(box, c, &k.results(ctx, box, []*chat.ToolCall{c})[0])
 }
 
-// results runs calls as who started the run, if that may still have it go on.
+// results runs calls as the principal that started the run, if that may still have
+// it go on. The call that waited is alone.
 func (k *toolkit) results(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall) []tools.Result {
 	env, err := k.env()
 	if err == nil {
-		return k.executor.Execute(ctx, box, env, calls)
+		first, edited := k.withApproval(calls[0], &env)
+		results := k.executor.Execute(ctx, box, env, append([]*chat.ToolCall{first}, calls[1:]...))
+		if edited != nil {
+			results[0].Warning = strings.TrimPrefix(results[0].Warning+"; "+edited.Told(), "; ")
+		}
+		return results
 	}
 	results := make([]tools.Result, len(calls))
 	for i, c := range calls {
@@ -229,20 +263,25 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 			return refused(c, fault.As(err))
 		}
 	}
-	key, before := k.effects.key(t.Name, c.Args)
+	key, before := k.keyOf(t, c)
 	switch {
 	case before != nil && before.Done:
 		return replayed(c, before)
-	case before != nil && !t.Idempotent:
+	case before != nil && !t.Idempotent && !before.told(t, k.now()):
 		return refused(c, fault.Errorf(fault.OutcomeUnknown,
 			"the same call was begun before the bridge stopped, and whether it was done cannot be known; look before you repeat it").With("key", key))
 	}
-	if err := k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name}}, true); err != nil {
-		return refused(c, fault.As(err))
-	}
+	begin := sync.OnceValue(func() error {
+		return k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name, At: k.now().UnixMilli()}}, true)
+	})
+	ctx = tools.BeforeRun(ctx, begin)
 	h := k.insist(ctx, box, c, key)
-	if before != nil && h.unknown { // the bridge, too, knows no more than that it was begun
+	if before != nil && t.Idempotent && h.unknown { // the bridge, too, knows no more than that it was begun
 		h = k.insist(ctx, box, c, fmt.Sprintf("%s.a%d", key, before.attempt))
+	}
+	if h.waits {
+		h.key = key
+		return h
 	}
 	if ctx.Err() != nil && h.code != "" {
 		return h // what became of it is not known
@@ -251,6 +290,15 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 		return refused(c, fault.As(err))
 	}
 	return h
+}
+
+// keyOf is the key of a call, with its recorded effect. The call that waited keeps
+// its own: an approval is good for it alone.
+func (k *toolkit) keyOf(t *tools.Tool, c *chat.ToolCall) (key string, before *effectEntry) {
+	if k.waitsFor(c) && k.waited.Key != "" {
+		return k.waited.Key, k.effects.known[k.waited.Key]
+	}
+	return k.effects.key(t.Name, c.Args)
 }
 
 const (
@@ -324,6 +372,9 @@ func replayed(c *chat.ToolCall, before *effectEntry) handled {
 
 // handled says what became of a call.
 func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result) handled {
+	if r.Status == tools.Waiting {
+		return handled{ToolRun: ToolRun{ToolCallID: c.ID, ToolName: c.Name}, waits: true, asks: r.Question}
+	}
 	h := handled{ToolRun: ToolRun{
 		ToolCallID: c.ID, ToolName: c.Name, Args: argsJSON(c), DurationMS: milliseconds(r.Elapsed), Warning: r.Warning,
 	}}

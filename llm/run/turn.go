@@ -15,7 +15,7 @@ type Turn struct {
 	ID          string       `json:"id" doc:"C01, C02 and so on"`
 	At          time.Time    `json:"at" doc:"when the model was asked"`
 	Node        string       `json:"nodeId,omitempty" doc:"step the run was in"`
-	PhaseBefore Phase        `json:"phaseBefore" enum:"Running,WaitingUser,Completed,Failed" doc:"phase before the turn"`
+	PhaseBefore Phase        `json:"phaseBefore" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"phase before the turn"`
 	Request     TurnRequest  `json:"request" doc:"what the model was asked"`
 	Response    TurnResponse `json:"response" doc:"what it answered"`
 	ToolRuns    []ToolRun    `json:"toolRuns,omitempty" doc:"the calls of the answer, in their order; missing if the bridge stopped before they were done"`
@@ -54,7 +54,7 @@ type ToolRun struct {
 
 // UIAfter is how a run was after a turn.
 type UIAfter struct {
-	Phase      Phase      `json:"phase" enum:"Running,WaitingUser,Completed,Failed" doc:"phase of the run"`
+	Phase      Phase      `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"phase of the run"`
 	StopReason fault.Code `json:"stopReason,omitempty" doc:"why it stopped, if not because it was done or has a question"`
 }
 

@@ -37,7 +37,7 @@ func TestPagesOfTurnsKeepNoMoreThanTheyShow(t *testing.T) {
 		t.Errorf("the pages have %q", seen)
 	}
 	r, _, _ := w.opts.Runs.Get(id)
-	o, err := w.open(t.Context(), r)
+	o, err := w.open(t.Context(), r, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

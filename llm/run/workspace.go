@@ -113,6 +113,20 @@ func (w *workspace) agent(at *Position) (*pack.Agent, Policy) {
 	return agent, w.system.And(agentPolicy(says, w.named))
 }
 
+// stood implements [navigator].
+func (w *workspace) stood(at *Position, node string) *Position {
+	if at == nil || at.Node.ID == node {
+		return at
+	}
+	before := w.workflow.Graph.Node(node)
+	if before == nil {
+		return at
+	}
+	then := *at
+	then.Node, then.Completed = before, false
+	return &then
+}
+
 // topic implements [navigator].
 func (w *workspace) topic(at *Position) string {
 	if at == nil {

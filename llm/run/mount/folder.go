@@ -23,6 +23,7 @@ type Folder struct {
 	root     *os.Root
 	fileMode fs.FileMode // of new files
 	dirMode  fs.FileMode
+	copies   bool // the originals are elsewhere: a power cut may take the files
 
 	seed  maphash.Seed
 	locks [64]sync.Mutex // of writers, by path
@@ -34,6 +35,16 @@ func OpenFolder(dir string) (*Folder, error) { return open(dir, 0o644, 0o755) }
 // OpenPrivateFolder is OpenFolder for one whose new files are for their owner
 // alone.
 func OpenPrivateFolder(dir string) (*Folder, error) { return open(dir, 0o600, 0o700) }
+
+// OpenCopy is OpenPrivateFolder for a copy of files kept elsewhere. Writes are not
+// synced to disk.
+func OpenCopy(dir string) (*Folder, error) {
+	f, err := OpenPrivateFolder(dir)
+	if err == nil {
+		f.copies = true
+	}
+	return f, err
+}
 
 func open(dir string, fileMode, dirMode fs.FileMode) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
@@ -312,6 +323,9 @@ func (f *Folder) replace(dir *os.File, name string, data []byte, o WriteOptions)
 		_ = f.root.Remove(beside)
 		return explain(name, err)
 	}
+	if f.copies {
+		return nil
+	}
 	return explain(name, syncFolder(dir))
 }
 
@@ -358,7 +372,10 @@ func (f *Folder) fill(name string, data []byte, mode fs.FileMode) error {
 		return err
 	}
 	_, err = file.Write(data)
-	return errors.Join(err, file.Sync(), file.Close())
+	if err == nil && !f.copies {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
 }
 
 // Append implements [FS].

@@ -22,6 +22,9 @@ func Of(runs *run.Service, id protocol.TaskID) (*task.Task, bool) {
 	switch r.Phase {
 	case run.WaitingUser:
 		t.State = task.Waiting
+	case run.WaitingApproval:
+		t.State = task.Waiting
+		t.Waits = &task.Waits{Approval: r.Waiting.Approval, Tool: r.Waiting.Tool, Expires: r.Waiting.Expires}
 	case run.Completed:
 		t.State, t.Ended = task.Succeeded, &ended
 	case run.Failed:
