@@ -227,10 +227,7 @@ func (s *Service) settle(held *reservation, p Payment, used *waste) {
 		s.ledger.book(p, amountsOf(used.usage, used.cost))
 	}
 	for _, alert := range held.settle(used.usage, used.cost) {
-		s.opts.Log.Warn("a budget for language models is used up in part", "per", alert.Per, "of", alert.Owner, "window", alert.Window, "percent", alert.Percent)
-		if s.opts.Alert != nil {
-			s.opts.Alert(alert)
-		}
+		s.alert(alert)
 	}
 }
 

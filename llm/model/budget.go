@@ -66,18 +66,8 @@ func (b *Budget) window(now time.Time) (from, to time.Time) {
 	return from, from.AddDate(0, 1, 0)
 }
 
-// Spent is the spending in one window. It is stored, so that a restart
-// gives nobody a new budget.
-type Spent struct {
-	From     time.Time `json:"from"`
-	To       time.Time `json:"to"`
-	Tokens   int64     `json:"tokens"`
-	Cost     float64   `json:"cost"`
-	Requests int64     `json:"requests"`
-	Told     int       `json:"told,omitempty"` // percent that were told of last
-}
-
-// purse is the spending of one budget's owner in the running window.
+// purse is the spending of one budget's owner in the running window: all of it, or
+// of a cluster's bridge its own.
 type purse struct {
 	Spent
 	key      string
@@ -85,6 +75,8 @@ type purse struct {
 	reserved int64   // their tokens
 	promised float64 // what they may cost
 	dirty    bool
+
+	part // this bridge's part, if several bridges spend it
 }
 
 // A treasury keeps everybody to their budgets.
@@ -93,26 +85,31 @@ type treasury struct {
 	now   func() time.Time
 	// allowance is what an API key may ask, see [Options].
 	allowance func(key string) *protocol.Allowance
+	bridges   Bridges           // that spend the same budgets, nil for none
+	alert     func(BudgetAlert) // is told of budgets that come to their end
 
 	mu      sync.Mutex
 	budgets []Budget
 	purses  map[string]*purse
-	settled chan struct{} // closed when a reservation is settled
+	settled chan struct{} // closed when a reservation is settled, or a share has changed
+	asked   chan struct{} // holds a token while another bridge lacks what this one holds
 }
 
 func newTreasury(table records.Table[Spent], now func() time.Time) *treasury {
-	return &treasury{table: table, now: now, purses: make(map[string]*purse), settled: make(chan struct{})}
+	return &treasury{table: table, now: now, alert: func(BudgetAlert) {}, purses: make(map[string]*purse), settled: make(chan struct{}), asked: make(chan struct{}, 1)}
 }
 
-// load takes over the stored spending.
+// load takes over the stored spending. Several bridges look it up instead.
 func (t *treasury) load() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.table == nil {
+	if t.table == nil || t.bridges != nil {
 		return
 	}
 	for key, spent := range t.table.All() {
-		t.purses[key] = &purse{Spent: *spent, key: key}
+		p := &purse{Spent: *spent, key: key}
+		p.Quantity, p.Shares, p.Wanted = spent.taken(""), nil, ""
+		t.purses[key] = p
 	}
 }
 
@@ -147,82 +144,152 @@ type reservation struct {
 	answer int64
 }
 
-// reserve takes what a query wants out of all budgets that its principal is
-// under, or says which of them is spent (4014). When queries that run hold what
-// is left, it waits for them: what they do not use is there for this one.
+// reserve takes a query's demand out of all budgets that its principal is under, or
+// says which of them is spent (4014). When queries under way or other bridges hold
+// the rest, it waits for them: what they do not use is there for this one.
 func (t *treasury) reserve(ctx context.Context, who *protocol.Principal, d demand) (*reservation, error) {
 	for {
-		r, wait, err := t.attempt(who, d)
-		if wait == nil {
+		r, lacking, wait, err := t.attempt(who, d)
+		if r != nil || err != nil {
 			return r, err
 		}
+		enough, err := t.extend(ctx, lacking)
+		switch {
+		case err != nil:
+			return nil, err
+		case enough && len(lacking) > 0:
+			continue
+		}
+		t.awaits(lacking, 1)
 		select {
 		case <-wait:
+			t.awaits(lacking, -1)
 		case <-ctx.Done():
+			t.awaits(lacking, -1)
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// attempt reserves, or returns what to wait for.
-func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, wait <-chan struct{}, err error) {
+// A boundedPurse is one with the tightest of the budgets that it is under; zero
+// limits bound nothing.
+type boundedPurse struct {
+	*purse
+	limit Quantity
+}
+
+// under adds the bounds of a budget to a principal's purses.
+func under(purses []boundedPurse, p *purse, b *Budget) []boundedPurse {
+	i := slices.IndexFunc(purses, func(other boundedPurse) bool { return other.purse == p })
+	if i < 0 { // else two budgets bound the same spending
+		i = len(purses)
+		purses = append(purses, boundedPurse{purse: p})
+	}
+	l := &purses[i].limit
+	l.Tokens, l.Cost, l.Requests = tighter(l.Tokens, b.Tokens), tighter(l.Cost, b.Cost), tighter(l.Requests, b.Requests)
+	return purses
+}
+
+func tighter[N int64 | float64](a, b N) N {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// attempt reserves. Otherwise it returns a channel to wait on, and the purses in
+// which this bridge lacks something that others may have.
+func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, lacking []shortage, wait <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	r = &reservation{t: t, tokens: d.tokens}
-	bound, room := false, int64(0)
+	var purses []boundedPurse
 	for _, b := range t.over(who) {
 		owner, ok := b.bounds(who)
 		if !ok {
 			continue
 		}
 		p := t.purse(b, owner, now)
-		if what := b.exceeded(p, d.tokens); what != "" {
-			return nil, nil, protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
+		if what := b.exceeded(t.spent(p), d.tokens); what != "" {
+			return nil, nil, nil, protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
 				With("limit", what).With("retry_after_ms", p.To.Sub(now).Milliseconds())
 		}
-		if b.Tokens > 0 {
-			if free := b.Tokens - p.Tokens - p.reserved; !bound || free < room {
-				bound, room = true, free
-			}
-		}
-		if !slices.Contains(r.purses, p) { // two budgets may bound the same spending
-			r.purses = append(r.purses, p)
-		}
+		purses = under(purses, p, &b)
 	}
-	if bound && room < max(d.tokens, 1) {
-		return nil, t.settled, nil
+	need, least := t.need(purses, d)
+	if lacking := t.lacking(purses, d, need); len(lacking) > 0 {
+		return nil, lacking, t.settled, nil
 	}
+	bound, room := t.room(purses)
+	if bound && room < need.Tokens {
+		return nil, nil, t.settled, nil
+	}
+	r = &reservation{t: t}
 	if bound && d.open {
 		r.answer = max(1, min(room-d.tokens, max(leastAnswer, min(room/8, mostAnswer))))
-		r.tokens += r.answer
 	}
-	if r.cost = d.cost(r.answer); !t.affords(who, r.cost) {
-		return nil, t.settled, nil
+	for _, p := range purses {
+		if t.bridges != nil && !t.affords(p, d.cost(r.answer)) {
+			r.answer = least
+		}
+		r.purses = append(r.purses, p.purse)
+	}
+	r.tokens, r.cost = d.tokens+r.answer, d.cost(r.answer)
+	for _, p := range purses {
+		if !t.affords(p, r.cost) {
+			return nil, nil, t.settled, nil
+		}
 	}
 	for _, p := range r.purses {
 		p.running++
 		p.reserved += r.tokens
 		p.promised += r.cost
 		p.Requests++
-		p.dirty = true
+		p.dirty, p.alone = true, false
 	}
-	return r, nil, nil
+	return r, nil, nil, nil
+}
+
+// room is the number of tokens left in all purses, if one of them bounds tokens.
+func (t *treasury) room(purses []boundedPurse) (bound bool, room int64) {
+	for _, p := range purses {
+		if p.limit.Tokens > 0 {
+			if free := t.free(p).Tokens; !bound || free < room {
+				bound, room = true, free
+			}
+		}
+	}
+	return bound, room
+}
+
+// spent is the known spending of a purse, which cannot be given back.
+func (t *treasury) spent(p *purse) Quantity {
+	if t.bridges == nil {
+		return p.Quantity
+	}
+	return t.others(p).used(t.self()).plus(p.Quantity)
+}
+
+// free is the part of a purse that this bridge has left for another query. It means
+// nothing where nothing is bounded.
+func (t *treasury) free(p boundedPurse) Quantity {
+	most := p.limit
+	if t.bridges != nil {
+		most = p.held
+	}
+	return most.minus(p.Quantity).minus(Quantity{Tokens: p.reserved, Cost: p.promised})
 }
 
 // affords reports whether a query may cost that much while others run. One
 // that runs alone may: what it costs is known only when it has been answered.
-func (t *treasury) affords(who *protocol.Principal, cost float64) bool {
-	for _, b := range t.over(who) {
-		owner, ok := b.bounds(who)
-		if !ok || b.Cost == 0 {
-			continue
-		}
-		if p := t.purse(b, owner, t.now()); p.running > 0 && p.Cost+p.promised+cost > b.Cost {
-			return false
-		}
+func (t *treasury) affords(p boundedPurse, cost float64) bool {
+	switch {
+	case p.limit.Cost == 0 || t.free(p).Cost >= cost:
+		return true
+	case t.bridges != nil:
+		return p.running == 0 && p.alone
 	}
-	return true
+	return p.running == 0
 }
 
 // cost is the most that a query may cost whose answer has at most that many
@@ -251,13 +318,13 @@ func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
 	return owner, b.covers(owner)
 }
 
-func (b *Budget) exceeded(p *purse, tokens int64) string {
+func (b *Budget) exceeded(spent Quantity, tokens int64) string {
 	switch {
-	case b.Requests > 0 && p.Requests >= b.Requests:
+	case b.Requests > 0 && spent.Requests >= b.Requests:
 		return "requests"
-	case b.Tokens > 0 && (p.Tokens >= b.Tokens || p.Tokens+tokens > b.Tokens):
+	case b.Tokens > 0 && (spent.Tokens >= b.Tokens || spent.Tokens+tokens > b.Tokens):
 		return "tokens"
-	case b.Cost > 0 && p.Cost >= b.Cost:
+	case b.Cost > 0 && spent.Cost >= b.Cost:
 		return "cost"
 	}
 	return ""
@@ -272,8 +339,11 @@ func (t *treasury) purse(b Budget, owner purseOwner, now time.Time) *purse {
 		p = &purse{key: key}
 		t.purses[key] = p
 	}
+	if t.bridges != nil { // the clocks of other bridges may be ahead
+		from, to = t.running(key, from, to)
+	}
 	if !p.From.Equal(from) {
-		p.Spent = Spent{From: from, To: to}
+		p.Spent, p.part = Spent{From: from, To: to}, part{busy: p.busy, waiting: p.waiting}
 	}
 	return p
 }
@@ -293,8 +363,7 @@ func (r *reservation) uncounted() {
 func (r *reservation) settle(used chat.Usage, cost float64) (alerts []BudgetAlert) {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	close(r.t.settled)
-	r.t.settled = make(chan struct{})
+	r.t.wake()
 	for _, p := range r.purses {
 		p.running--
 		p.reserved -= r.tokens
@@ -304,14 +373,27 @@ func (r *reservation) settle(used chat.Usage, cost float64) (alerts []BudgetAler
 		p.Tokens += int64(used.Total())
 		p.Cost += cost
 		p.dirty = true
-		alerts = append(alerts, r.t.alerts(p.key, p)...)
+		if r.t.bridges == nil {
+			alerts = append(alerts, r.t.alerts(p.key, p.Quantity, &p.Told)...)
+		} else if r.t.others(p).Wanted != "" {
+			r.t.hurry()
+		}
 	}
 	return alerts
+}
+
+// wake has those try again that wait. It is called with the mutex.
+func (t *treasury) wake() {
+	close(t.settled)
+	t.settled = make(chan struct{})
 }
 
 // store writes the changes since its last call, and forgets
 // windows that are over.
 func (t *treasury) store(ctx context.Context) error {
+	if t.bridges != nil {
+		return t.tell(ctx, false)
+	}
 	t.mu.Lock()
 	changed := make(map[string]Spent)
 	var over []string

@@ -2,8 +2,10 @@ package model
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -25,8 +27,9 @@ type BudgetView struct {
 type BudgetLimit struct {
 	Of       string  `json:"of" enum:"tokens,cost,requests" doc:"what is bounded; cost in the currency of the prices"`
 	Limit    float64 `json:"limit" doc:"most that may be spent in a window"`
-	Spent    float64 `json:"spent" doc:"what was spent in this one"`
-	Reserved float64 `json:"reserved" doc:"what queries under way may spend yet"`
+	Spent    float64 `json:"spent" doc:"what was spent in this one, at all bridges of a cluster"`
+	Here     float64 `json:"spent_here,omitempty" doc:"what of it the bridge that answers has spent; absent where it works alone, and for nothing"`
+	Reserved float64 `json:"reserved" doc:"what queries under way may spend yet, and what bridges of a cluster hold for queries to come"`
 	Left     float64 `json:"left" doc:"what is left for other queries"`
 }
 
@@ -39,11 +42,11 @@ func (t *treasury) list(who *protocol.Principal) []BudgetView {
 	defer t.mu.Unlock()
 	list := []BudgetView{}
 	for _, b := range t.over(who) {
-		if own, bound := b.bounds(who); bound && t.purses[b.key(own)] == nil {
-			list = append(list, t.view(b, own, &purse{}))
+		if own, bound := b.bounds(who); bound && !t.known(b.key(own)) {
+			list = append(list, t.view(b, own, &purse{key: b.key(own)}))
 		}
 	}
-	for key, p := range t.purses {
+	for key, p := range t.all() {
 		for _, b := range t.overPurse(key) {
 			own, bound := b.bounds(who)
 			owner, ok := b.ownerOf(key)
@@ -60,29 +63,73 @@ func (t *treasury) list(who *protocol.Principal) []BudgetView {
 	return list
 }
 
-// view is a budget as one of its owners has it.
-func (t *treasury) view(b Budget, owner purseOwner, p *purse) BudgetView {
-	now := t.now()
-	from, to := b.window(now)
-	spent := p.Spent
-	if !spent.From.Equal(from) {
-		spent = Spent{}
-	}
-	v := BudgetView{
-		Per: b.Per, Space: owner.Space, Owner: cmp.Or(owner.Key, owner.ID, string(owner.Space)), Kind: owner.Kind, Window: b.Window,
-		Since: from.UnixMilli(), ResetsAt: to.UnixMilli(), Limits: []BudgetLimit{},
-	}
-	add := func(of string, limit, spent, reserved float64) {
-		if limit <= 0 {
+// all are the purses of everybody, by key.
+func (t *treasury) all() iter.Seq2[string, *purse] {
+	return func(yield func(string, *purse) bool) {
+		for key, p := range t.purses {
+			if !yield(key, p) {
+				return
+			}
+		}
+		if t.bridges == nil {
 			return
 		}
-		v.Limits = append(v.Limits, BudgetLimit{Of: of, Limit: limit, Spent: spent, Reserved: reserved, Left: max(0, limit-spent-reserved)})
-		v.Percent = max(v.Percent, 100*spent/limit)
+		for key := range t.table.All() { // others' have no purse here
+			if t.purses[key] == nil && !yield(key, &purse{key: key}) {
+				return
+			}
+		}
 	}
-	add("tokens", float64(b.Tokens), float64(spent.Tokens), float64(p.reserved))
-	add("cost", b.Cost, spent.Cost, p.promised)
-	add("requests", float64(b.Requests), float64(spent.Requests), 0)
+}
+
+// known reports whether there is a purse.
+func (t *treasury) known(key string) bool {
+	if t.purses[key] != nil || t.bridges == nil {
+		return t.purses[key] != nil
+	}
+	_, _, ok := t.table.Get(key)
+	return ok
+}
+
+// view is a budget as one of its owners has it.
+func (t *treasury) view(b Budget, owner purseOwner, p *purse) BudgetView {
+	from, to := b.window(t.now())
+	if t.bridges != nil {
+		from, to = t.running(p.key, from, to)
+	}
+	spent, here, reserved := t.account(p, from, to)
+	v := BudgetView{
+		Per: b.Per, Space: owner.Space, Owner: owner.name(), Kind: owner.Kind, Window: b.Window,
+		Since: from.UnixMilli(), ResetsAt: to.UnixMilli(), Limits: []BudgetLimit{}, Percent: b.percent(spent),
+	}
+	add := func(of string, limit, spent, here, reserved float64) {
+		if limit > 0 {
+			v.Limits = append(v.Limits, BudgetLimit{Of: of, Limit: limit, Spent: spent, Here: here, Reserved: reserved, Left: max(0, limit-spent-reserved)})
+		}
+	}
+	add("tokens", float64(b.Tokens), float64(spent.Tokens), float64(here.Tokens), float64(reserved.Tokens))
+	add("cost", b.Cost, spent.Cost, here.Cost, reserved.Cost)
+	add("requests", float64(b.Requests), float64(spent.Requests), float64(here.Requests), float64(reserved.Requests))
 	return v
+}
+
+// account is the spending of a purse in a window, this bridge's part of it where
+// there are several, and the part that may be spent yet: reserved by queries, or
+// held by bridges.
+func (t *treasury) account(p *purse, from, to time.Time) (spent, here, reserved Quantity) {
+	reserved = Quantity{Tokens: p.reserved, Cost: p.promised}
+	held := Quantity{}
+	if p.From.Equal(from) {
+		spent, held = p.Quantity, p.held
+	}
+	if t.bridges == nil {
+		return spent, here, reserved
+	}
+	own := spent
+	others := t.record(p.key).during(from, to)
+	spent = others.used(t.self()).plus(own)
+	reserved = reserved.atLeast(held.minus(own)).plus(others.taken(t.self()).minus(others.used(t.self())))
+	return spent, own, reserved
 }
 
 // A purseOwner is who spends a budget: a principal, one of its keys, or a space.
@@ -90,6 +137,9 @@ type purseOwner struct {
 	protocol.Party        // of a space, only Space
 	Key            string // id of the API key
 }
+
+// name is the id of the spender.
+func (o purseOwner) name() string { return cmp.Or(o.Key, o.ID, string(o.Space)) }
 
 func (o purseOwner) String() string {
 	switch {
@@ -148,21 +198,35 @@ type BudgetAlert struct {
 // alertsAt are the degrees that are told of, in percent.
 var alertsAt = []int{100, 80, 50}
 
-// alerts are those that a purse gives rise to for the first time in its window.
-func (t *treasury) alerts(key string, p *purse) []BudgetAlert {
+// alerts are the alerts that the spending of a purse causes for the first time in
+// its window. told is the percentage of the last one.
+func (t *treasury) alerts(key string, spent Quantity, told *int) []BudgetAlert {
 	var alerts []BudgetAlert
 	for _, b := range t.overPurse(key) {
 		owner, ok := b.ownerOf(key)
 		if !ok || b.Window == perMinute { // a rate is no news
 			continue
 		}
-		v := t.view(b, owner, p)
-		i := slices.IndexFunc(alertsAt, func(degree int) bool { return v.Percent >= float64(degree) })
-		if i < 0 || alertsAt[i] <= p.Told {
+		percent := b.percent(spent)
+		i := slices.IndexFunc(alertsAt, func(degree int) bool { return percent >= float64(degree) })
+		if i < 0 || alertsAt[i] <= *told {
 			continue
 		}
-		p.Told = alertsAt[i]
-		alerts = append(alerts, BudgetAlert{Per: v.Per, Space: v.Space, Owner: v.Owner, Window: v.Window, Percent: p.Told, ResetsAt: v.ResetsAt})
+		*told = alertsAt[i]
+		_, ends := b.window(t.now())
+		alerts = append(alerts, BudgetAlert{Per: b.Per, Space: owner.Space, Owner: owner.name(), Window: b.Window, Percent: *told, ResetsAt: ends.UnixMilli()})
 	}
 	return alerts
+}
+
+// percent is the used part of the limit that is nearest.
+func (b *Budget) percent(spent Quantity) (percent float64) {
+	for _, of := range []struct{ spent, limit float64 }{
+		{float64(spent.Tokens), float64(b.Tokens)}, {spent.Cost, b.Cost}, {float64(spent.Requests), float64(b.Requests)},
+	} {
+		if of.limit > 0 {
+			percent = max(percent, 100*of.spent/of.limit)
+		}
+	}
+	return percent
 }

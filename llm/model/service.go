@@ -28,6 +28,10 @@ type Options struct {
 	// refused. Optional; it must not configure.
 	Configured func(Configured)
 
+	// Bridges are the processes that spend the same budgets, which Spent tells each
+	// other; nil for none beside this one.
+	Bridges Bridges
+
 	// Allowance is what an API key may ask, by its id; nil limits nothing.
 	// Optional.
 	Allowance func(key string) *protocol.Allowance
@@ -79,7 +83,10 @@ func New(o Options) *Service {
 		o.Transport = transport()
 	}
 	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), ledger: newLedger(o.Spending, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
-	s.budgets.allowance = o.Allowance
+	s.budgets.allowance, s.budgets.alert = o.Allowance, s.alert
+	if o.Bridges != nil {
+		s.budgets.share(o.Bridges)
+	}
 	s.metrics = newMetrics(o.Registerer, s)
 	return s
 }
@@ -152,20 +159,35 @@ func (s *Service) Run(ctx context.Context) error {
 		select {
 		case <-store.C:
 			s.store(ctx)
+		case <-s.budgets.asked:
+			s.stored(ctx, s.budgets.tell(ctx, false))
 		case <-probe.C:
 			s.probe(ctx, &probes)
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePace)
 			defer cancel()
 			s.store(last)
+			s.stored(last, s.budgets.leave(last))
 			return nil
 		}
 	}
 }
 
 func (s *Service) store(ctx context.Context) {
-	if err := errors.Join(s.budgets.store(ctx), s.ledger.store(ctx)); err != nil && ctx.Err() == nil {
+	s.stored(ctx, errors.Join(s.budgets.store(ctx), s.ledger.store(ctx)))
+}
+
+func (s *Service) stored(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
 		s.opts.Log.Warn("what was spent is not stored yet", "error", err)
+	}
+}
+
+// alert tells of a budget that comes to its end.
+func (s *Service) alert(a BudgetAlert) {
+	s.opts.Log.Warn("a budget for language models is used up in part", "per", a.Per, "of", a.Owner, "window", a.Window, "percent", a.Percent)
+	if s.opts.Alert != nil {
+		s.opts.Alert(a)
 	}
 }
 

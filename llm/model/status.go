@@ -16,6 +16,16 @@ type Status struct {
 	Revision       uint64           `json:"revision" doc:"of the configuration"`
 	Cache          *CacheStatus     `json:"cache,omitempty" doc:"answers that are kept for the caller's space; absent without models"`
 	Providers      []ProviderStatus `json:"providers" doc:"those of models that the caller's space may use, in the order of the configuration"`
+	Others         []BridgeStatus   `json:"others,omitempty" doc:"how they fare at the other bridges of a cluster, each of which asks by itself; told to administrators"`
+}
+
+// BridgeStatus is the state of the models at another bridge.
+type BridgeStatus struct {
+	Bridge         string           `json:"bridge_id" doc:"id of the bridge"`
+	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured,unheard" doc:"as above; unheard if it did not tell in time, and then nothing else is known"`
+	ActiveRequests int64            `json:"active_requests" doc:"queries under way there"`
+	Revision       uint64           `json:"revision" doc:"of its configuration"`
+	Providers      []ProviderStatus `json:"providers" doc:"the providers as it sees them"`
 }
 
 // ProviderStatus is how one provider fares.
@@ -35,12 +45,19 @@ type ProviderStatus struct {
 // Status tells a principal how the models fare that its space may use. How busy
 // they are, which other spaces make them, it tells administrators.
 func (s *Service) Status(who *protocol.Principal) Status {
+	return s.status(who.Unbounded(), string(who.Home()))
+}
+
+// StatusHere is the state of all models at this bridge.
+func (s *Service) StatusHere() Status { return s.status(true, string(protocol.DefaultSpace)) }
+
+func (s *Service) status(all bool, space string) Status {
 	r := Status{
 		Status:    "unconfigured",
 		Uptime:    s.opts.Now().Sub(s.started).Seconds(),
 		Providers: []ProviderStatus{},
 	}
-	if who.Unbounded() {
+	if all {
 		r.ActiveRequests = s.active.Load()
 	}
 	cat := s.catalog.Load()
@@ -48,26 +65,26 @@ func (s *Service) Status(who *protocol.Principal) Status {
 		return r
 	}
 	r.Revision = cat.revision
-	cache := s.cache.status(string(who.Home()), cat.config.Cache)
+	cache := s.cache.status(space, cat.config.Cache)
 	r.Cache = &cache
-	var all health
+	var sum health
 	for _, p := range cat.providers {
-		if !who.Unbounded() && !cat.serves(p, string(who.Home())) {
+		if !all && !cat.serves(p, space) {
 			continue
 		}
 		state, last, wait := p.breaker.state()
-		all.add(state, last)
+		sum.add(state, last)
 		view := ProviderStatus{
 			Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last), RetryAfter: wait.Milliseconds(),
-			Concurrency: cmp.Or(p.config.Concurrency, defaultConcurrency), Models: cat.modelsAt(p, who),
+			Concurrency: cmp.Or(p.config.Concurrency, defaultConcurrency), Models: cat.modelsAt(p, all, space),
 		}
-		if who.Unbounded() {
+		if all {
 			view.ActiveRequests, view.Latency = p.active.Load(), p.recent.latency(s.opts.Now())
 		}
 		r.Providers = append(r.Providers, view)
 	}
-	if all.all > 0 {
-		r.Status = all.status()
+	if sum.all > 0 {
+		r.Status = sum.status()
 	}
 	return r
 }
@@ -96,11 +113,11 @@ func (h *health) status() string {
 }
 
 // modelsAt names the models at a provider that somebody may use.
-func (c *catalog) modelsAt(p *provider, who *protocol.Principal) []string {
+func (c *catalog) modelsAt(p *provider, all bool, space string) []string {
 	names := []string{}
 	for _, m := range c.models {
 		at := slices.ContainsFunc(m.targets, func(t target) bool { return t.provider == p })
-		if at && (who.Unbounded() || m.allows(string(who.Home()))) {
+		if at && (all || m.allows(space)) {
 			names = append(names, m.Name)
 		}
 	}

@@ -1,0 +1,149 @@
+package model
+
+import (
+	"maps"
+	"time"
+)
+
+// A Quantity is an amount of each thing that a budget bounds.
+type Quantity struct {
+	Tokens   int64   `json:"tokens"`
+	Cost     float64 `json:"cost"`
+	Requests int64   `json:"requests"`
+}
+
+func (q Quantity) plus(o Quantity) Quantity {
+	return Quantity{q.Tokens + o.Tokens, q.Cost + o.Cost, q.Requests + o.Requests}
+}
+
+func (q Quantity) minus(o Quantity) Quantity {
+	return Quantity{q.Tokens - o.Tokens, q.Cost - o.Cost, q.Requests - o.Requests}
+}
+
+// atLeast is the larger of each.
+func (q Quantity) atLeast(o Quantity) Quantity {
+	return Quantity{max(q.Tokens, o.Tokens), max(q.Cost, o.Cost), max(q.Requests, o.Requests)}
+}
+
+// none reports whether there is nothing of anything.
+func (q Quantity) none() bool { return q.Tokens <= 0 && q.Cost <= 0 && q.Requests <= 0 }
+
+// Spent is the spending in one window. It is stored, so that a restart gives nobody
+// a new budget.
+//
+// Each bridge of a cluster has a share in it, which it alone changes: it spends only
+// its share. So all of them together spend no more than the budget, whenever one of
+// them ends. The share of a dead bridge counts as spent; nobody knows better.
+type Spent struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Quantity is the spending of those that have no share: a bridge that works
+	// alone, and bridges that have ended.
+	Quantity
+	Told   int              `json:"told,omitempty"`   // percent of the last warning
+	Shares map[string]Share `json:"shares,omitempty"` // by process
+	Wanted string           `json:"wanted,omitempty"` // the process that lacks a part that others hold
+}
+
+// A Share is the part of a budget that one process may spend in a window.
+type Share struct {
+	Held Quantity `json:"held"` // including the part that is spent
+	Used Quantity `json:"used"`
+}
+
+// claim is the part of a share that nobody else can have.
+func (s Share) claim() Quantity { return s.Held.atLeast(s.Used) }
+
+// during is a copy of the record for a window; an empty one if the record is of one
+// before.
+func (s *Spent) during(from, to time.Time) *Spent {
+	if s == nil || s.From.Before(from) {
+		return &Spent{From: from, To: to}
+	}
+	next := *s
+	next.Shares = maps.Clone(s.Shares)
+	return &next
+}
+
+// taken is the quantity that nobody can have any more, but for the share of one
+// process.
+func (s *Spent) taken(except string) Quantity {
+	sum := s.Quantity
+	for owner, share := range s.Shares {
+		if owner != except {
+			sum = sum.plus(share.claim())
+		}
+	}
+	return sum
+}
+
+// used is the quantity spent, but for the share of one process.
+func (s *Spent) used(except string) Quantity {
+	sum := s.Quantity
+	for owner, share := range s.Shares {
+		if owner != except {
+			sum = sum.plus(share.Used)
+		}
+	}
+	return sum
+}
+
+// lent reports whether another process than one may yet spend money.
+func (s *Spent) lent(except string) bool {
+	for owner, share := range s.Shares {
+		if owner != except && share.Held.Cost > share.Used.Cost {
+			return true
+		}
+	}
+	return false
+}
+
+// fold ends the shares of processes that have ended.
+func (s *Spent) fold(ended func(owner string) bool) {
+	for owner, share := range s.Shares {
+		if ended(owner) {
+			s.Quantity = s.Quantity.plus(share.claim())
+			delete(s.Shares, owner)
+		}
+	}
+	if s.Wanted != "" && ended(s.Wanted) {
+		s.Wanted = ""
+	}
+}
+
+// give puts a process's share in the record, or ends it.
+func (s *Spent) give(owner string, share Share, ended bool) {
+	switch {
+	case ended:
+		s.Quantity = s.Quantity.plus(share.claim())
+		delete(s.Shares, owner)
+	case share.Held.none() && share.Used.none():
+		delete(s.Shares, owner)
+	default:
+		if s.Shares == nil {
+			s.Shares = make(map[string]Share)
+		}
+		s.Shares[owner] = share
+	}
+}
+
+// portion is the divisor of the rest for one request: a process takes this part of
+// it at a time, so that it asks seldom and others find something.
+const portion = 20
+
+// chunk is the part of the rest that a process takes: at least its lack, rather its
+// wish, and no less than its portion unless another process wants some. ok is false
+// if the rest does not cover the lack.
+func chunk[N int64 | float64](left, lack, wish N, wanted bool) (more N, ok bool) {
+	switch {
+	case lack <= 0 && wish <= 0:
+		return 0, true
+	case lack > 0 && left < lack:
+		return 0, false
+	case wanted:
+		wish = lack
+	default:
+		wish = max(wish, left/portion)
+	}
+	return max(lack, min(wish, left), 0), true
+}
