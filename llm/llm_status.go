@@ -21,7 +21,12 @@ type StatusParams struct{}
 // StatusResult is the result of llm.status.
 type StatusResult = model.Status
 
-// Status tells how the models fare that the caller's space may use.
-func (s *Service) Status(_ context.Context, call *commands.Call, _ StatusParams) (StatusResult, error) {
-	return s.opts.Models.Status(call.Principal), nil
+// Status shows the state of the models that the caller's space may use, and to
+// administrators also their state at other bridges.
+func (s *Service) Status(ctx context.Context, call *commands.Call, _ StatusParams) (StatusResult, error) {
+	result := s.opts.Models.Status(call.Principal)
+	if s.opts.Elsewhere != nil && call.Principal.Unbounded() {
+		result.Others = s.opts.Elsewhere(ctx)
+	}
+	return result, nil
 }

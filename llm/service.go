@@ -25,6 +25,9 @@ type Options struct {
 	Parked *parked.Service
 	// MayActFor says why a caller may not ask on behalf of a skill. Optional.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
+	// Elsewhere yields the state of the models at other bridges; nil where there are
+	// none.
+	Elsewhere func(ctx context.Context) []model.BridgeStatus
 }
 
 // A Service runs the commands of the package. It is safe for use by many

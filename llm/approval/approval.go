@@ -44,6 +44,7 @@ type Approval struct {
 	Roster  []string         `json:"roster,omitempty" doc:"the skills it would reach, of a group"`
 	Risk    string           `json:"risk,omitempty" doc:"of the capability, in its own words"`
 	Why     string           `json:"why" doc:"why somebody has to agree"`
+	Policy  string           `json:"policy,omitempty" doc:"version of the policies under which it was asked: the beginning of a SHA-256 of their texts"`
 	Hash    string           `json:"hash" doc:"SHA-256 of tool, arguments and roster"`
 	Nonce   string           `json:"nonce,omitempty" doc:"to be given to approval.decide; it stands for exactly what is shown here"`
 	AskedAt int64            `json:"asked_at" doc:"Unix ms"`
@@ -60,6 +61,8 @@ type Approval struct {
 	DecidedAt int64  `json:"decided_at,omitempty" doc:"Unix ms"`
 	EndedAt   int64  `json:"ended_at,omitempty" doc:"Unix ms; when it was used, expired or withdrawn"`
 	Reason    string `json:"reason,omitempty" doc:"why it was decided or ended so"`
+
+	UsedUnder string `json:"used_under,omitempty" doc:"version of the policies that let the call through, if they were others by then"`
 
 	Replaces string   `json:"replaces,omitempty" doc:"the approval that this one takes the place of: the call was not the one approved any more"`
 	Changes  []string `json:"changes,omitempty" doc:"how the call differs from the one that was asked about before"`
@@ -93,6 +96,8 @@ type Record struct {
 	// SealedChanges are the Changes, which have the earlier arguments, as they are
 	// stored.
 	SealedChanges []byte `json:"sealed_changes,omitempty"`
+	// Asking names the policies that want somebody to agree, "" if none does.
+	Asking string `json:"asking,omitempty"`
 	// Effect is what the call does to the world, "" if that is not declared. While
 	// somebody is asked about it nobody is asked about the same.
 	Effect string `json:"effect,omitempty"`

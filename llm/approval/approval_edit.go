@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records"
@@ -102,7 +103,7 @@ func (s *Service) edited(ctx context.Context, who *protocol.Principal, r *Record
 	if ruling == Deny {
 		return nil, protocol.Errorf(protocol.PermissionDenied, "models may not call %s so: %s", t.Name, why).With("reason", "denied")
 	}
-	draft, err := s.draft(t, x, why)
+	draft, err := s.draft(ctx, t, x, why)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +111,7 @@ func (s *Service) edited(ctx context.Context, who *protocol.Principal, r *Record
 		return nil, protocol.InvalidParam("arguments", "are those that it has")
 	}
 	next := *r
+	next.Policy, next.Asking = draft.Policy, draft.Asking
 	next.Args, next.Roster, next.Hash, next.Declared, next.Salt, next.Agreed = draft.Args, draft.Roster, draft.Hash, draft.Declared, draft.Salt, nil
 	if ruling == Ask {
 		next.Why = why
@@ -125,6 +127,15 @@ type Edited struct {
 	Args   json.RawMessage
 	By     string
 	Reason string
+}
+
+// Told describes the change of a call, in words for its caller.
+func (e *Edited) Told() string {
+	told := fmt.Sprintf("%s has changed the arguments to %s", e.By, e.Args)
+	if e.Reason != "" {
+		told += ": " + e.Reason
+	}
+	return told
 }
 
 // Edited is how a call was changed by people, nil if it was not.

@@ -422,7 +422,7 @@ func TestAnApprovalThatCannotBeNotedAsUsedIsNotUsed(t *testing.T) {
 
 func TestAnEarlierProcessLeavesNothingToApprove(t *testing.T) {
 	d := newDesk(t)
-	r, err := d.draft(oven, heat(bot), "x")
+	r, err := d.draft(t.Context(), oven, heat(bot), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +475,7 @@ func TestOldApprovalsAreForgotten(t *testing.T) {
 	now := time.Now()
 	d := newDesk(t, func(o *Options) { o.Now, o.MaxKept = func() time.Time { return now }, 2 })
 	put := func(state State, age time.Duration) string {
-		r, err := d.draft(oven, heat(bot), "x")
+		r, err := d.draft(t.Context(), oven, heat(bot), "x")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,6 +92,23 @@ func TestNobodyHasTheApprovalsOfOthersForgotten(t *testing.T) {
 	}
 }
 
+func TestNoSpaceHasTheApprovalsOfAnotherForgotten(t *testing.T) {
+	d := newDesk(t, func(o *Options) { o.MaxKept = 5 })
+	for i := range 20 { // by many principals, each within its own bound
+		r := &Record{Home: "loud", Approval: Approval{ID: fmt.Sprint(100 + i), State: Denied, Requester: fmt.Sprint(i), Kind: protocol.KindOperator, AskedAt: time.Now().UnixMilli()}}
+		if i == 0 {
+			r.ID, r.Home = "000", "quiet" // the oldest
+		}
+		if _, err := d.table.Create(t.Context(), r.ID, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.sweep(t.Context())
+	if _, _, ok := d.table.Get("000"); !ok || d.table.Len() != 6 {
+		t.Errorf("%d are kept, that of the other space: %v", d.table.Len(), ok)
+	}
+}
+
 func TestWhatIsLostMayHaveBeenDone(t *testing.T) {
 	d := newDesk(t)
 	x := heat(bot)

@@ -153,7 +153,7 @@ func TestOnlyThoseDecideWhomARuleNames(t *testing.T) {
 		tool  *tools.Tool
 		needs int
 	}{{group, oven, 2}, {heat(bot), oven, 3}, {heat(eve), &tools.Tool{Declaration: tools.Declaration{Name: "lamp.on", Risk: "ask"}}, 4}, {heat(bot), &tools.Tool{Declaration: tools.Declaration{Name: "lamp.on", Risk: "ask"}}, 0}} {
-		r, err := d.draft(test.tool, test.x, "")
+		r, err := d.draft(t.Context(), test.tool, test.x, "")
 		if err != nil || r.Needs != test.needs || test.needs == 2 && r.Expires-r.AskedAt != time.Hour.Milliseconds() {
 			t.Errorf("%s: %+v, %v", test.tool.Name, r, err)
 		}

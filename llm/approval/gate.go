@@ -26,7 +26,7 @@ func (s *Service) Gate(ctx context.Context, t *tools.Tool, x *tools.Execution) e
 		return s.refuse(t, x, why)
 	case Ask:
 	}
-	r, err := s.draft(t, x, why)
+	r, err := s.draft(ctx, t, x, why)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Service) refuse(t *tools.Tool, x *tools.Execution, why string) error {
 }
 
 // draft is the approval that a call needs.
-func (s *Service) draft(t *tools.Tool, x *tools.Execution, why string) (*Record, error) {
+func (s *Service) draft(ctx context.Context, t *tools.Tool, x *tools.Execution, why string) (*Record, error) {
 	if len(x.ArgumentsJSON) > s.opts.MaxArgs {
 		return nil, protocol.Errorf(protocol.PermissionDenied, "somebody would have to agree to the call, and its arguments are too long to be judged").
 			With("reason", "too_long").With("limit", s.opts.MaxArgs)
@@ -62,9 +62,11 @@ func (s *Service) draft(t *tools.Tool, x *tools.Execution, why string) (*Record,
 		Declared: declarationOf(t, x),
 		Parked:   x.Parks,
 		Effect:   x.Effect,
+		Asking:   s.opts.Versions.Asking(ctx, x),
 		Approval: Approval{
 			ID: newID(), State: Pending, Space: spaceOf(x), Tool: t.Name, Title: t.Title, Source: t.Source,
 			Args: arguments, Roster: x.Roster, Why: why,
+			Policy:  s.opts.Versions.Version(),
 			Hash:    hashOf(t, x),
 			AskedAt: ms(now), Expires: ms(now.Add(s.life(rule, t, x))),
 			Requester: x.Principal.ID, Kind: x.Principal.Kind, Skill: x.Skill,

@@ -95,6 +95,16 @@ func (s *Service) OnSettled(f func(task string)) {
 	})
 }
 
+// OnEdited has f called whenever people have changed the arguments of a call. It must
+// not block. It is said before the table is loaded.
+func (s *Service) OnEdited(f func()) {
+	s.opts.Approvals.OnChange(func(_ string, old, now *Record) {
+		if old != nil && now != nil && now.Edits != old.Edits {
+			f()
+		}
+	})
+}
+
 // Abandoned lists the approvals of kept calls that nobody keeps any more, as
 // whoever knows the tasks says.
 func (s *Service) Abandoned(waits func(task, approval string) bool) (ids []string) {

@@ -30,6 +30,20 @@ type Policy interface {
 	Unattended(ctx context.Context, x *tools.Execution) bool
 }
 
+// Versions tell the policies of one time from those of another.
+type Versions interface {
+	// Version names the policies in force.
+	Version() string
+	// Asking names those of them that want somebody to agree to a call, "" if none does.
+	Asking(ctx context.Context, x *tools.Execution) string
+}
+
+// unversioned are policies that never change.
+type unversioned struct{}
+
+func (unversioned) Version() string                                 { return "" }
+func (unversioned) Asking(context.Context, *tools.Execution) string { return "" }
+
 // Risks that a capability may declare and that are nothing to ask about. Any
 // other, and any unknown word, asks.
 var harmless = []string{"", "none", "low", "medium"}

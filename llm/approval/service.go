@@ -20,7 +20,8 @@ import (
 // Options configure a [Service]. Zero fields mean the defaults.
 type Options struct {
 	Approvals records.Table[Record]
-	Policy    Policy // nil wants nothing besides what tools declare
+	Policy    Policy   // nil adds nothing to the declarations of tools
+	Versions  Versions // of policies; nil: there is one alone
 	// MayDecide reports whether a principal may decide on an approval of a space,
 	// "" for any; MayDecideOwn whether even on one of its own, and MayDecideEdited
 	// on one whose call it has changed itself. Nil: nobody.
@@ -44,7 +45,7 @@ type Options struct {
 	LifeOf     map[string]time.Duration // the same by risk, in lower case
 	Rules      []Rule                   // who decides about which calls; the first that fits counts
 	Keep       time.Duration            // how long those that are over can be looked at, default 7 days
-	MaxKept    int                      // of these, default 10 000
+	MaxKept    int                      // of these, of one space, default 10 000
 	MaxOwnKept int                      // of these, of one requester, default 1000
 
 	Webhooks  []Webhook
@@ -113,6 +114,9 @@ func New(o Options) *Service {
 	}
 	if o.MayDecide == nil {
 		o.MayDecide = func(*protocol.Principal, protocol.SpaceID, string) bool { return false }
+	}
+	if o.Versions == nil {
+		o.Versions = unversioned{}
 	}
 	if o.MayDecideEdited == nil {
 		o.MayDecideEdited = func(*protocol.Principal) bool { return false }

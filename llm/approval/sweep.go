@@ -13,7 +13,7 @@ import (
 const graceForWaiters = 60_000 // ms
 
 // sweep forgets approvals that are over for long, or too many of them: of one
-// requester first, so that nobody has those of others forgotten.
+// requester, or of one space, so that nobody has those of others forgotten.
 func (s *Service) sweep(ctx context.Context) {
 	now := ms(s.opts.Now())
 	var over []*Record
@@ -23,10 +23,11 @@ func (s *Service) sweep(ctx context.Context) {
 		}
 	}
 	slices.SortFunc(over, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) }) // ids grow with time
-	kept, own := 0, make(map[protocol.Party]int)
+	kept, own := make(map[protocol.SpaceID]int), make(map[protocol.Party]int)
 	for _, r := range over {
-		if own[r.party()]++; own[r.party()] <= s.opts.MaxOwnKept && kept < s.opts.MaxKept && now-max(r.AskedAt, r.DecidedAt, r.EndedAt) < s.opts.Keep.Milliseconds() {
-			kept++
+		space := r.party().Space
+		if own[r.party()]++; own[r.party()] <= s.opts.MaxOwnKept && kept[space] < s.opts.MaxKept && now-max(r.AskedAt, r.DecidedAt, r.EndedAt) < s.opts.Keep.Milliseconds() {
+			kept[space]++
 			continue
 		}
 		if err := s.opts.Approvals.Delete(ctx, r.ID, 0); err != nil && ctx.Err() == nil {

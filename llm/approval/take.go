@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,16 +42,27 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 	case s.opts.Check(x.Principal) != nil:
 		_, _ = s.end(ctx, r, revision, Withdrawn, "the credential with which the call was asked for is no longer valid")
 		return protocol.Errorf(protocol.PermissionDenied, "the credential with which the call was asked for is no longer valid").With("approval_id", r.ID).With("reason", "credential")
-	case changed || v.ruling == Ask && v.why != r.Why:
-		return s.sendBack(r, v, t, x)
+	case changed || v.ruling == Ask && (v.why != r.Why || s.otherPolicies(ctx, r, x)):
+		return s.sendBack(ctx, r, v, t, x)
 	}
 	if again := s.lapsed(r); again != nil {
 		return s.reopen(ctx, again, revision)
 	}
-	if _, err := s.end(ctx, r, revision, Used, r.Reason); err != nil {
+	used := *r
+	if now := s.opts.Versions.Version(); now != r.Policy {
+		used.UsedUnder = now
+	}
+	if _, err := s.end(ctx, &used, revision, Used, r.Reason); err != nil {
 		return protocol.Errorf(protocol.StoreUnavailable, "the call was approved, and could not be noted as made").With("approval_id", r.ID).With("reason", "fault")
 	}
 	return nil
+}
+
+// otherPolicies reports whether the policies have changed that want somebody to agree
+// to a call. Others may change as they like, and those that look at the time may want
+// it or not as it goes by.
+func (s *Service) otherPolicies(ctx context.Context, r *Record, x *tools.Execution) bool {
+	return r.Policy != "" && r.Policy != s.opts.Versions.Version() && r.Asking != s.opts.Versions.Asking(ctx, x)
 }
 
 // given says why a call does not have its approval, or not yet.
@@ -74,12 +86,12 @@ func (s *Service) given(r *Record, known bool, x *tools.Execution) error {
 
 // sendBack asks anew about a call that is not the one approved any more, with
 // the difference. The old question ends when the new one is asked.
-func (s *Service) sendBack(r *Record, v verdict, t *tools.Tool, x *tools.Execution) error {
+func (s *Service) sendBack(ctx context.Context, r *Record, v verdict, t *tools.Tool, x *tools.Execution) error {
 	why := v.why
 	if v.ruling == Run {
 		why = r.Why
 	}
-	next, err := s.draft(t, x, why)
+	next, err := s.draft(ctx, t, x, why)
 	if err != nil {
 		return err
 	}
@@ -119,6 +131,9 @@ func differences(was, is *Record) []string {
 	}
 	if was.Why != is.Why {
 		list = append(list, fmt.Sprintf("the reason for asking was: %s", was.Why))
+	}
+	if was.Policy != is.Policy && (was.Why != is.Why || was.Asking != is.Asking) {
+		list = append(list, fmt.Sprintf("the policies were those of version %s, and are those of version %s now", cmp.Or(was.Policy, "unknown"), is.Policy))
 	}
 	if len(list) == 0 {
 		list = append(list, "those that it reaches declare themselves differently")

@@ -1,6 +1,10 @@
 package loop
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
 
 // Failures count how often the same calls have failed in a row. The zero value
 // is ready.
@@ -22,3 +26,31 @@ func (f *Failures) See(tool string, arguments []byte, failed bool) int {
 	f.counts[key]++
 	return f.counts[key]
 }
+
+// MarshalJSON implements [json.Marshaler].
+func (f Failures) MarshalJSON() ([]byte, error) {
+	list := make(map[string]int, len(f.counts))
+	for key, n := range f.counts {
+		list[hex.EncodeToString(key[:])] = n
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. Unreadable failures are passed over:
+// each would be one warning less.
+func (f *Failures) UnmarshalJSON(text []byte) error {
+	var list map[string]int
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	f.counts = make(map[[sha256.Size]byte]int, len(list))
+	for text, n := range list {
+		if key, err := hex.DecodeString(text); err == nil && len(key) == sha256.Size {
+			f.counts[[sha256.Size]byte(key)] = n
+		}
+	}
+	return nil
+}
+
+// IsZero reports whether nothing has failed.
+func (f Failures) IsZero() bool { return len(f.counts) == 0 }

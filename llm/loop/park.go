@@ -2,8 +2,6 @@ package loop
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"time"
@@ -67,7 +65,7 @@ type State struct {
 	Use      ToolUse        `json:"use"`
 	Last     *model.Reply   `json:"last,omitempty"`
 	Row      int            `json:"row,omitempty"`
-	Failures map[string]int `json:"failures,omitempty"`
+	Failures Failures       `json:"failures,omitzero"`
 	Step     step           `json:"step"`
 }
 
@@ -112,7 +110,7 @@ func (u *run) state() *State {
 		Tools: u.Tools, MaxRounds: u.MaxRounds, Session: u.Session, TraceID: u.TraceID, Depth: u.Depth, Health: *u.Health,
 		Streams: u.stream.emit != nil, Patience: u.Patience,
 		Messages: u.turn.Messages, Usage: u.usage, Cost: u.cost, Took: u.took, Use: u.use, Last: u.last,
-		Row: u.watch.row, Failures: u.watch.failed.known(), Step: u.step,
+		Row: u.watch.row, Failures: u.watch.failed, Step: u.step,
 	}
 }
 
@@ -154,7 +152,7 @@ func (r *Runner) Resume(ctx context.Context, s *State, by Resumption, emit func(
 func (u *run) restore(s *State) {
 	u.turn.Messages = slices.Clip(s.Messages)
 	u.usage, u.cost, u.took, u.use, u.last, u.step = s.Usage, s.Cost, s.Took, s.Use, s.Last, s.Step
-	u.watch.row, u.watch.failed = s.Row, failuresOf(s.Failures)
+	u.watch.row, u.watch.failed = s.Row, s.Failures
 	u.step.Outcomes = slices.Clone(u.step.Outcomes)
 	if u.step.Outcomes == nil {
 		u.step.Outcomes = make([]*outcome, len(u.step.Calls))
@@ -174,34 +172,6 @@ func (u *run) goOn(ctx context.Context) error {
 		err = Drive(ctx, u, 0)
 	}
 	return u.ended(ctx, err)
-}
-
-// known are the failures as they are stored.
-func (f *Failures) known() map[string]int {
-	if len(f.counts) == 0 {
-		return nil
-	}
-	list := make(map[string]int, len(f.counts))
-	for key, n := range f.counts {
-		list[hex.EncodeToString(key[:])] = n
-	}
-	return list
-}
-
-// failuresOf is the inverse of known.
-func failuresOf(list map[string]int) Failures {
-	f := Failures{}
-	for text, n := range list {
-		key, err := hex.DecodeString(text)
-		if err != nil || len(key) != sha256.Size {
-			continue // one warning less
-		}
-		if f.counts == nil {
-			f.counts = make(map[[sha256.Size]byte]int)
-		}
-		f.counts[[sha256.Size]byte(key)] = n
-	}
-	return f
 }
 
 // Trace is the trace that the conversation is part of.

@@ -206,10 +206,7 @@ func (u *run) edited(c *chat.ToolCall) (*chat.ToolCall, *approval.Edited) {
 // tellEdited has a result say that people have changed the call. What a program
 // may read stays as it is.
 func (u *run) tellEdited(r *tools.Result, e *approval.Edited) {
-	told := fmt.Sprintf("%s has changed the arguments to %s", e.By, e.Args)
-	if e.Reason != "" {
-		told += ": " + e.Reason
-	}
+	told := e.Told()
 	r.Warning = strings.TrimPrefix(r.Warning+"; "+told, "; ")
 	if r.Status != tools.Waiting && !u.step.Last {
 		r.Text = told + ".\n" + r.Text

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/protocol"
@@ -126,7 +127,7 @@ func TestALongOutcomeIsKept(t *testing.T) {
 			_, a := w.waits(t)
 			w.stop()
 			w.change = func(p *parked.Options, _ *approval.Options) { p.MaxKept = test.most }
-			w.begin(&process{})
+			w.begin(&recordstest.Process{})
 			if name == "too long an answer" {
 				w.parked.Handle("llm.query", func(context.Context, *parked.Job) (json.RawMessage, error) {
 					w.bell.rings++

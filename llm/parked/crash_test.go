@@ -9,6 +9,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/protocol"
@@ -23,7 +24,7 @@ func TestWhatWaitsIsDoneOnceWhereverTheBridgeIsKilled(t *testing.T) {
 		for dies := 1; ; dies++ {
 			w := newWorld(t)
 			w.stop()
-			w.begin(&process{dies: dies, after: after})
+			w.begin(&recordstest.Process{Dies: dies, After: after})
 			died := w.untilItDies()
 			if !died {
 				if w.bell.rings != 1 {
@@ -32,7 +33,7 @@ func TestWhatWaitsIsDoneOnceWhereverTheBridgeIsKilled(t *testing.T) {
 				break
 			}
 			steps++
-			t.Run(fmt.Sprintf("%d %s %v", dies, w.process.name, after), func(t *testing.T) { w.goesOn(t) })
+			t.Run(fmt.Sprintf("%d %s %v", dies, w.diedAt(), after), func(t *testing.T) { w.goesOn(t) })
 		}
 		if steps < 10 { // two records, a decision, a claim, an act and an answer
 			t.Errorf("there were only %d steps to be killed at", steps)
@@ -54,18 +55,26 @@ func (w *world) untilItDies() bool {
 }
 
 func (w *world) isDead() bool {
-	select {
-	case <-w.process.dead:
-		return true
-	default:
-		return false
-	}
+	dead, _ := w.process.Dead()
+	return dead
+}
+
+// diedAt is the step at which the bridge was killed.
+func (w *world) diedAt() string {
+	_, at := w.process.Dead()
+	return at
 }
 
 // goesOn starts the next bridge, and sees how the story ends.
 func (w *world) goesOn(t *testing.T) {
 	w.t = t
 	w.restart()
+	w.seesItThrough(t)
+}
+
+// seesItThrough agrees to the question, if there is one, and sees how the story
+// ends.
+func (w *world) seesItThrough(t *testing.T) {
 	r := w.task()
 	if r == nil { // the caller was told that it failed, and nobody was asked
 		if w.bell.rings != 0 || w.approvals.Len() != 0 {
@@ -113,7 +122,7 @@ func TestAChangedCallIsDoneOnceWhereverTheBridgeIsKilled(t *testing.T) {
 		for dies := 1; ; dies++ {
 			w := newWorld(t, twice)
 			w.stop()
-			w.begin(&process{dies: dies, after: after})
+			w.begin(&recordstest.Process{Dies: dies, After: after})
 			died := w.untilItDiesChanged()
 			if !died {
 				if w.bell.rings != 1 || w.bell.asked != `{"at":"gate"}` {
@@ -121,7 +130,7 @@ func TestAChangedCallIsDoneOnceWhereverTheBridgeIsKilled(t *testing.T) {
 				}
 				break
 			}
-			t.Run(fmt.Sprintf("%d %s %v", dies, w.process.name, after), func(t *testing.T) { w.goesOnChanged(t) })
+			t.Run(fmt.Sprintf("%d %s %v", dies, w.diedAt(), after), func(t *testing.T) { w.goesOnChanged(t) })
 		}
 	}
 }

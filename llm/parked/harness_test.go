@@ -14,7 +14,6 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
-	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/chat"
@@ -89,72 +88,20 @@ type bell struct {
 	unsure bool   // a ring was claimed by a process that has died
 }
 
-// A process is one life of a bridge, until it is killed.
-type process struct {
-	mu    sync.Mutex
-	steps int    // so far
-	dies  int    // the step at which it is killed, 0 for none
-	at    string // the first step of this name kills it, too
-	after bool
-	dead  chan struct{}
-	name  string // of the step at which it died
+// A bridge is a process that takes up parked calls.
+type bridge struct {
+	process *recordstest.Process
+	desk    *approval.Service
+	parked  *parked.Service
+	runner  *loop.Runner
+	events  chan string
+	elect   func() // has it go on with the tasks of all
+	stop    func()
 }
-
-// step is a moment at which the process may be killed. It reports whether the
-// step is done, and whether anybody is there to hear of it.
-func (p *process) step(name string) (done, alive bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.dead:
-		return false, false
-	default:
-	}
-	if p.steps++; p.steps == p.dies || name == p.at {
-		p.name = name
-		close(p.dead)
-		return p.after, false
-	}
-	return true, true
-}
-
-var errKilled = protocol.Errorf(protocol.StoreUnavailable, "the process is dead")
-
-// A table is one as a process that may be killed has it.
-type table[T any] struct {
-	*recordstest.Memory[T]
-	name string
-	p    *process
-}
-
-func (t table[T]) write(what string, do func() (uint64, error)) (revision uint64, err error) {
-	done, alive := t.p.step(what + " " + t.name)
-	if done {
-		revision, err = do()
-	}
-	if !alive {
-		return 0, errKilled
-	}
-	return revision, err
-}
-
-func (t table[T]) Create(ctx context.Context, key string, v *T) (uint64, error) {
-	return t.write("create", func() (uint64, error) { return t.Memory.Create(ctx, key, v) })
-}
-
-func (t table[T]) Update(ctx context.Context, key string, v *T, expect uint64) (uint64, error) {
-	return t.write("update", func() (uint64, error) { return t.Memory.Update(ctx, key, v, expect) })
-}
-
-func (t table[T]) Delete(ctx context.Context, key string, expect uint64) error {
-	_, err := t.write("delete", func() (uint64, error) { return 0, t.Memory.Delete(ctx, key, expect) })
-	return err
-}
-
-var _ records.Table[int] = table[int]{}
 
 // A world is what outlives bridges, and the present one.
 type world struct {
+	*bridge
 	t         testing.TB
 	tasks     *recordstest.Memory[parked.Record]
 	approvals *recordstest.Memory[approval.Record]
@@ -166,13 +113,6 @@ type world struct {
 	away      atomic.Int32 // how often the bell is looked for until it is back
 	now       func() time.Time
 	change    func(*parked.Options, *approval.Options)
-
-	process *process
-	desk    *approval.Service
-	parked  *parked.Service
-	runner  *loop.Runner
-	events  chan string
-	stop    func()
 }
 
 // rules are what policy says of tools.
@@ -200,84 +140,101 @@ func newWorld(t testing.TB, change ...func(*parked.Options, *approval.Options)) 
 			f(p, a)
 		}
 	}
-	w.begin(&process{})
+	w.begin(&recordstest.Process{})
 	t.Cleanup(func() { w.stop() })
 	return w
 }
 
 // begin starts a bridge on what earlier ones have left.
-func (w *world) begin(p *process) {
-	w.process, p.dead = p, make(chan struct{})
-	w.events = make(chan string, 1024)
-	events := w.events
+func (w *world) begin(p *recordstest.Process) {
+	b := w.another(p)
+	if err := b.desk.Recover(context.Background()); err != nil && !errors.Is(err, recordstest.ErrKilled) {
+		w.t.Fatal(err)
+	}
+	b.elect()
+	stop := b.stop
+	b.stop = func() {
+		stop()
+		w.tasks.Restart()
+		w.approvals.Restart()
+	}
+	w.bridge = b
+}
+
+// another starts a bridge beside others. It takes nothing up until it is elected.
+func (w *world) another(p *recordstest.Process) *bridge {
+	b := &bridge{process: p, events: make(chan string, 1024)}
 	ao := approval.Options{
-		Approvals: table[approval.Record]{w.approvals, "approval", p}, Policy: &w.rules, Now: func() time.Time { return w.now() },
+		Approvals: recordstest.Mortal[approval.Record]{Memory: w.approvals, Name: "approval", Process: p}, Policy: &w.rules, Now: func() time.Time { return w.now() },
 		MayDecide: func(who *protocol.Principal, space protocol.SpaceID, _ string) bool { return who.Manages(space) },
 	}
 	po := parked.Options{
-		Tasks: table[parked.Record]{w.tasks, "task", p}, Grants: w.grants, Sealer: plain{}, Now: func() time.Time { return w.now() },
+		Tasks: recordstest.Mortal[parked.Record]{Memory: w.tasks, Name: "task", Process: p}, Grants: w.grants, Sealer: plain{}, Now: func() time.Time { return w.now() },
 		Publish: func(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Event) {
 			select {
-			case events <- e.Name:
+			case b.events <- e.Name:
 			default:
 			}
 		},
 	}
 	w.change(&po, &ao)
-	w.desk = approval.New(ao)
-	po.Approvals = w.desk
-	w.parked = parked.New(po)
-	w.runner = loop.New(loop.Options{Model: talker{p}, Tools: tools.New(catalogue{w}), Executor: &tools.Executor{Gate: w.desk.Gate, Attempts: 1}})
-	w.parked.Handle("llm.query", func(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
-		var state loop.State
-		if err := job.Read(&state); err != nil {
-			return nil, err
-		}
-		turn, err := loop.Continue(ctx, w.runner, job, &state, nil)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(turn.Answer.Text())
-	})
-	w.desk.OnEdit(func(ctx context.Context, r *approval.Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
-		who, err := w.parked.Principal(protocol.TaskID(r.Task))
+	b.desk = approval.New(ao)
+	po.Approvals = b.desk
+	b.parked = parked.New(po)
+	bells := catalogue{w, p}
+	b.runner = loop.New(loop.Options{Model: talker{p}, Tools: tools.New(bells), Executor: &tools.Executor{Gate: b.desk.Gate, Attempts: 1}})
+	b.parked.Handle("llm.query", b.goesOnQuery)
+	b.desk.OnEdit(func(ctx context.Context, r *approval.Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
+		who, err := b.parked.Principal(protocol.TaskID(r.Task))
 		if err != nil {
 			return nil, nil, err
 		}
 		env := tools.Environment{Principal: who, TraceID: r.TraceID, Task: r.Task, Parks: true}
-		box, err := tools.New(catalogue{w}).Select(ctx, env, []string{r.Tool})
+		box, err := tools.New(bells).Select(ctx, env, []string{r.Tool})
 		if err != nil {
 			return nil, nil, err
 		}
 		return (&tools.Executor{}).Preview(ctx, box, env, &chat.ToolCall{ID: "c", Name: r.Tool, Args: args})
 	})
-	if err := w.desk.Recover(context.Background()); err != nil && !errors.Is(err, errKilled) {
-		w.t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = w.desk.Run(ctx) })
-	running.Go(func() { _ = w.parked.Run(ctx) })
-	w.stop = func() {
+	running.Go(func() { _ = b.desk.Run(ctx) })
+	b.elect = func() { running.Go(func() { _ = b.parked.Run(ctx) }) }
+	b.stop = func() {
 		cancel()
-		_ = w.parked.Close(context.Background())
+		_ = b.parked.Close(context.Background())
 		running.Wait()
-		w.tasks.Restart()
-		w.approvals.Restart()
 	}
+	return b
+}
+
+// goesOnQuery goes on with a parked conversation.
+func (b *bridge) goesOnQuery(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
+	var state loop.State
+	if err := job.Read(&state); err != nil {
+		return nil, err
+	}
+	turn, err := loop.Continue(ctx, b.runner, job, &state, nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(turn.Answer.Text())
 }
 
 // restart ends the bridge, as dead as it may be, and begins another one.
 func (w *world) restart() {
 	w.stop()
-	w.begin(&process{})
+	w.begin(&recordstest.Process{})
 }
 
 // redeclare has the bell say something else of itself.
 func (w *world) redeclare(text string) { w.declared.Store(&text) }
 
-// catalogue is the bell as a tool.
-type catalogue struct{ w *world }
+// catalogue is the bell as a tool, as a process calls it.
+type catalogue struct {
+	w *world
+	p *recordstest.Process
+}
 
 func (c catalogue) Tools(context.Context, tools.Environment) ([]*tools.Tool, error) {
 	w := c.w
@@ -288,7 +245,7 @@ func (c catalogue) Tools(context.Context, tools.Environment) ([]*tools.Tool, err
 		Declaration: tools.Declaration{
 			Name: "bell.ring", Description: *w.declared.Load(), Risk: tools.RiskAsk, RiskWords: "high", Effect: commands.Act, Source: "skill", Schema: json.RawMessage(`{"type":"object"}`),
 		},
-		Run: w.ring,
+		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) { return w.ring(ctx, c.p, x) },
 	}
 	if len(w.roster) > 0 {
 		t.Resolve = func(_ context.Context, x *tools.Execution) error {
@@ -302,8 +259,7 @@ func (c catalogue) Tools(context.Context, tools.Environment) ([]*tools.Tool, err
 func (catalogue) Revision() string { return "" }
 
 // ring is a call as the router makes it: claimed under its key, then made.
-func (w *world) ring(ctx context.Context, x *tools.Execution) (tools.Output, error) {
-	p := w.process
+func (w *world) ring(ctx context.Context, p *recordstest.Process, x *tools.Execution) (tools.Output, error) {
 	key := tools.KeyOf(ctx)
 	w.bell.mu.Lock()
 	defer w.bell.mu.Unlock()
@@ -313,30 +269,30 @@ func (w *world) ring(ctx context.Context, x *tools.Execution) (tools.Output, err
 	if w.bell.claims[key] {
 		return tools.Output{}, protocol.Errorf(protocol.OutcomeUnknown, "it was taken up before")
 	}
-	if done, alive := p.step("claim"); !alive {
+	if done, alive := p.Step("claim"); !alive {
 		w.bell.claims[key] = done
 		w.bell.unsure = done
-		return tools.Output{}, errKilled
+		return tools.Output{}, recordstest.ErrKilled
 	}
 	w.bell.claims[key] = true
-	done, alive := p.step("act")
+	done, alive := p.Step("act")
 	if done {
 		w.bell.rings++
 		w.bell.asked = string(x.ArgumentsJSON)
 	}
 	if !alive {
 		w.bell.unsure = true
-		return tools.Output{}, errKilled
+		return tools.Output{}, recordstest.ErrKilled
 	}
 	return tools.Output{Text: cmp.Or(w.bell.says, "rung")}, nil
 }
 
 // A talker is a model that rings the bell and repeats what it heard.
-type talker struct{ p *process }
+type talker struct{ p *recordstest.Process }
 
 func (m talker) Ask(ctx context.Context, q model.Question, _ func(chat.Event) error) (*model.Reply, error) {
-	if _, alive := m.p.step("model"); !alive {
-		return nil, errKilled
+	if _, alive := m.p.Step("model"); !alive {
+		return nil, recordstest.ErrKilled
 	}
 	last := q.Request.Messages[len(q.Request.Messages)-1]
 	a := &chat.Answer{Finish: chat.Finish{Reason: chat.EndTurn}}
@@ -373,8 +329,8 @@ func (w *world) task() *parked.Record {
 }
 
 // pending is the approval that waits, once there is one.
-func (w *world) pending() *approval.Approval {
-	list, err := w.desk.List(context.Background(), &commands.Call{Principal: alice}, approval.ListParams{State: approval.Pending})
+func (b *bridge) pending() *approval.Approval {
+	list, err := b.desk.List(context.Background(), &commands.Call{Principal: alice}, approval.ListParams{State: approval.Pending})
 	if err != nil || len(list.Approvals) == 0 {
 		return nil
 	}
@@ -386,6 +342,11 @@ func (w *world) asked() approval.Approval {
 	var a *approval.Approval
 	eventually.Holds(w.t, "somebody is asked", func() bool { a = w.pending(); return a != nil })
 	return *a
+}
+
+// shown is an approval as its deciders see it.
+func (w *world) shown(id string) (approval.Approval, error) {
+	return w.desk.Get(context.Background(), &commands.Call{Principal: alice}, approval.GetParams{ID: id})
 }
 
 func (w *world) decide(who *protocol.Principal, a approval.Approval, decision, reason string) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/protocol"
@@ -97,7 +98,7 @@ func TestAQuestionExpiresByTheClock(t *testing.T) {
 	w := newWorld(t)
 	w.stop()
 	w.now = clock.now
-	w.begin(&process{})
+	w.begin(&recordstest.Process{})
 	_, a := w.waits(t)
 	if life := a.Expires - a.AskedAt; life != (7 * 24 * time.Hour).Milliseconds() {
 		t.Errorf("it lives for %d ms", life)
@@ -131,7 +132,7 @@ func TestACallThatHasChangedIsAskedAboutAnew(t *testing.T) {
 			_, a := w.waits(t)
 			w.stop()
 			test.change(w)
-			w.begin(&process{})
+			w.begin(&recordstest.Process{})
 			if err := w.decide(alice, a, "approve", ""); err != nil {
 				t.Fatal(err)
 			}
@@ -236,7 +237,7 @@ func TestADamagedTaskFails(t *testing.T) {
 	if _, err := w.tasks.Put(t.Context(), string(r.ID), &broken); err != nil {
 		t.Fatal(err)
 	}
-	w.begin(&process{})
+	w.begin(&recordstest.Process{})
 	if err := w.decide(alice, a, "approve", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,7 @@ func TestALostQuestionIsAskedAgain(t *testing.T) {
 	_, a := w.waits(t)
 	w.stop()
 	w.approvals.Lose(a.ID)
-	w.begin(&process{})
+	w.begin(&recordstest.Process{})
 	if again := w.asked(); again.ID != a.ID || again.Hash != a.Hash {
 		t.Errorf("asked %+v", again)
 	}
@@ -395,7 +396,7 @@ func TestAnApprovedCallWaitsForItsTool(t *testing.T) {
 	_, a := w.waits(t)
 	w.stop()
 	w.away.Store(2)
-	w.begin(&process{})
+	w.begin(&recordstest.Process{})
 	if err := w.decide(alice, a, "approve", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -408,13 +409,13 @@ func TestAnApprovedCallWaitsForItsTool(t *testing.T) {
 func TestPolicyMayForbidACallBetweenItsApprovalAndItsEnd(t *testing.T) {
 	w := newWorld(t)
 	w.stop()
-	w.begin(&process{at: "claim"})
+	w.begin(&recordstest.Process{At: "claim"})
 	if !w.untilItDies() {
 		t.Fatal("there is no claim to be killed at")
 	}
 	w.stop()
 	w.rules.forbid = true
-	w.begin(&process{})
+	w.begin(&recordstest.Process{})
 	if said := w.ended(); !strings.Contains(said, "(code 4012)") || w.bell.rings != 0 {
 		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
 	}

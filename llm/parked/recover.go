@@ -45,10 +45,11 @@ func (s *Service) tidy(ctx context.Context) {
 		_ = s.opts.Approvals.Withdraw(ctx, id, "nobody waits for it any more")
 	}
 	slices.SortFunc(ended, func(a, b *Record) int { return strings.Compare(string(b.ID), string(a.ID)) }) // ids grow with time
-	kept, own := 0, make(map[protocol.Party]int)
+	kept, own := make(map[protocol.SpaceID]int), make(map[protocol.Party]int)
 	for _, r := range ended {
-		if own[r.KeptFor()]++; own[r.KeptFor()] <= s.opts.MaxOwnEnded && kept < s.opts.MaxEnded && s.opts.Now().UnixMilli()-r.Ended < s.opts.Keep.Milliseconds() {
-			kept++
+		space := r.KeptFor().Space
+		if own[r.KeptFor()]++; own[r.KeptFor()] <= s.opts.MaxOwnEnded && kept[space] < s.opts.MaxEnded && s.opts.Now().UnixMilli()-r.Ended < s.opts.Keep.Milliseconds() {
+			kept[space]++
 			continue
 		}
 		if err := s.opts.Tasks.Delete(ctx, string(r.ID), 0); err != nil && protocol.CodeOf(err) != protocol.NotFound && ctx.Err() == nil {

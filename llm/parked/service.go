@@ -51,7 +51,7 @@ type Options struct {
 	MaxOwnBytes  int           // the same of all that wait, of one principal, default 16 MiB
 	MaxOpenBytes int           // and of a space, default 256 MiB
 	Keep         time.Duration // how long a task can be asked for after its end, default 7 days
-	MaxEnded     int           // of these, default 10 000
+	MaxEnded     int           // of these, of one space, default 10 000
 	MaxOwnEnded  int           // of these, of one principal, default 1000
 
 	Log        *slog.Logger
@@ -142,6 +142,9 @@ func (s *Service) changed(_ string, old, now *Record) {
 	}
 	for _, a := range s.heard[now.ID] {
 		a.wake()
+	}
+	if t := s.busy[now.ID]; t != nil && now.State.Over() { // by another bridge, or as this turn has stored
+		t.cancel(errNotMine)
 	}
 	if _, unwanted := s.disowned[now.ID]; unwanted && s.running {
 		s.ready = append(s.ready, now.ID)

@@ -191,6 +191,10 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 		t.e.fail(ctx, r, inTime(inner, err, timeout))
 		return
 	}
+	if err := beforeRun(inner); err != nil {
+		t.e.fail(ctx, r, err)
+		return
+	}
 	out, err := t.e.insist(inner, tool, x, func() error {
 		_, err := t.box.today(inner, t.env, tool)
 		return err
