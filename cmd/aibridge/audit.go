@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/storage"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func auditCommand() *cobra.Command {
@@ -35,6 +38,7 @@ const tailPause = time.Second
 type auditFilter struct {
 	since, until                            string
 	principal, event, code, resource, trace string
+	bridge                                  string
 	security                                bool
 }
 
@@ -45,6 +49,7 @@ func (f *auditFilter) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&f.code, "code", "", "only with this result: ok, an error code, or failed for any")
 	fs.StringVar(&f.resource, "resource", "", "only about this resource, type/id; skill/* for all that begin so")
 	fs.StringVar(&f.trace, "trace", "", "only what belongs to this trace")
+	fs.StringVar(&f.bridge, "of", "", "only what the bridge with this id has recorded, in a cluster")
 	fs.BoolVar(&f.security, "security", false, "only what operators are told of as security events")
 }
 
@@ -55,6 +60,7 @@ func (f *auditFilter) params(now time.Time) (map[string]any, error) {
 	optional(params, "code", f.code)
 	optional(params, "resource", f.resource)
 	optional(params, "trace_id", f.trace)
+	optional(params, "bridge_id", f.bridge)
 	if f.security {
 		params["security"] = true
 	}
@@ -87,8 +93,16 @@ func pointInTime(text string, now time.Time) (time.Time, error) {
 // auditEntries is the result of audit.query.
 type auditEntries struct {
 	Entries []json.RawMessage `json:"entries"`
-	Last    uint64            `json:"last"`
 	Next    string            `json:"next_cursor"`
+	Follow  string            `json:"follow_cursor"`
+	Silent  []string          `json:"silent"`
+}
+
+// tellSilent says which bridges have not said what they have recorded of late.
+func tellSilent(cmd *cobra.Command, silent []string) {
+	if len(silent) > 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "bridges that did not answer, whose latest entries may be missing: "+strings.Join(silent, ", "))
+	}
 }
 
 func askAudit(ctx context.Context, c *client.Client, params map[string]any) (auditEntries, error) {
@@ -127,6 +141,7 @@ func auditQueryCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				tellSilent(cmd, page.Silent)
 				if err := writeEntries(cmd.OutOrStdout(), page.Entries, shown); err != nil {
 					return err
 				}
@@ -171,14 +186,15 @@ func auditTailCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for i := range len(page.Entries) / 2 { // the latest comes last here
-				j := len(page.Entries) - 1 - i
-				page.Entries[i], page.Entries[j] = page.Entries[j], page.Entries[i]
-			}
+			tellSilent(cmd, page.Silent)
+			slices.Reverse(page.Entries) // the latest comes last here
 			if err := writeEntries(cmd.OutOrStdout(), page.Entries, shown); err != nil || !follow {
 				return err
 			}
-			return followAudit(cmd.Context(), c, cmd.OutOrStdout(), params, page.Last, shown)
+			if page.Follow == "" {
+				return errors.New("the bridge is of an earlier version, whose trail this program cannot follow")
+			}
+			return followAudit(cmd, c, params, page.Follow, shown)
 		},
 	}
 	target.addFlags(cmd.Flags())
@@ -189,27 +205,33 @@ func auditTailCommand() *cobra.Command {
 	return cmd
 }
 
-// followAudit shows what comes after an entry until ctx ends.
-func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[string]any, after uint64, shown format) error {
+// followAudit shows what comes after a place in the trail until the command is
+// interrupted. While the store does not answer, it waits: nothing is passed over.
+func followAudit(cmd *cobra.Command, c *client.Client, params map[string]any, from string, shown format) error {
+	ctx := cmd.Context()
 	params["limit"] = auditPage
-	for {
-		params["after"] = after
+	for away := false; ; {
+		params["cursor"] = from
 		page, err := askAudit(ctx, c, params)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // whoever watches has seen enough
+		case protocol.CodeOf(err) == protocol.StoreUnavailable:
+			if !away {
+				fmt.Fprintln(cmd.ErrOrStderr(), "waiting: "+err.Error())
+			}
+			away = true
 		case err != nil:
 			return err
+		default:
+			away = false
+			if err := writeEntries(cmd.OutOrStdout(), page.Entries, shown); err != nil {
+				return err
+			}
+			if from = page.Follow; page.Next != "" {
+				continue
+			}
 		}
-		if err := writeEntries(w, page.Entries, shown); err != nil {
-			return err
-		}
-		if page.Next != "" {
-			params["cursor"] = page.Next
-			continue
-		}
-		delete(params, "cursor")
-		after = max(after, page.Last)
 		select {
 		case <-time.After(tailPause):
 		case <-ctx.Done():
@@ -244,6 +266,7 @@ func writeEntries(w io.Writer, entries []json.RawMessage, shown format) error {
 // An auditEntry holds the fields of an entry that people are shown.
 type auditEntry struct {
 	Seq       uint64            `json:"seq"`
+	Bridge    string            `json:"bridge_id"`
 	Time      time.Time         `json:"time"`
 	Event     string            `json:"event"`
 	Code      string            `json:"code"`
@@ -260,6 +283,15 @@ type auditEntry struct {
 	Details   map[string]string `json:"details"`
 }
 
+// number is the place of the entry in the trail: the sequence and, in a cluster, whose
+// it is.
+func (e auditEntry) number() string {
+	if e.Bridge == "" {
+		return strconv.FormatUint(e.Seq, 10)
+	}
+	return e.Bridge + ":" + strconv.FormatUint(e.Seq, 10)
+}
+
 // String is the entry in one line: when, what, its result, on what, who, from
 // where, why.
 func (e auditEntry) String() string {
@@ -270,7 +302,7 @@ func (e auditEntry) String() string {
 	if e.ActsFor != "" {
 		who += " for " + e.ActsFor
 	}
-	parts := []string{fmt.Sprintf("%-7d %s  %-4s", e.Seq, e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Code), e.Event}
+	parts := []string{fmt.Sprintf("%-7s %s  %-4s", e.number(), e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Code), e.Event}
 	add := func(text string) {
 		if text != "" {
 			parts = append(parts, text)
@@ -304,7 +336,7 @@ var errAuditBroken = errors.New("the audit trail is not whole")
 
 func auditVerifyCommand() *cobra.Command {
 	var target target
-	var head string
+	var heads []string
 	var offline bool
 	var shown format
 	cmd := &cobra.Command{
@@ -315,11 +347,15 @@ with the head of the chain: note it elsewhere and give it to a later
 verification with --head, which then also finds what somebody with the bridge's
 own key has rewritten.
 
+In a cluster the chains of all bridges are checked, also of those that are not
+there any more: a bridge that has ended without a word has its chain closed by
+another one. The heads of others are given as --head BRIDGE=SEQ:HASH.
+
 With --offline the data folder of a stopped bridge is checked; AIBRIDGE_CONFIG
 names its configuration if it has one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			result, err := verifyAudit(cmd.Context(), &target, head, offline)
+			result, err := verifyAudit(cmd.Context(), &target, heads, offline)
 			if err != nil {
 				return err
 			}
@@ -339,13 +375,13 @@ names its configuration if it has one.`,
 		},
 	}
 	target.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&head, "head", "", "head that an earlier verification ended with, SEQ:HASH")
+	cmd.Flags().StringArrayVar(&heads, "head", nil, "head that an earlier verification ended with, SEQ:HASH or BRIDGE=SEQ:HASH; may be given several times")
 	cmd.Flags().BoolVar(&offline, "offline", false, "check the data folder of a bridge that is not running")
 	shown.addFlags(cmd)
 	return cmd
 }
 
-func verifyAudit(ctx context.Context, target *target, head string, offline bool) (json.RawMessage, error) {
+func verifyAudit(ctx context.Context, target *target, heads []string, offline bool) (json.RawMessage, error) {
 	if offline {
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		config.AddStateFlags(fs)
@@ -361,7 +397,7 @@ func verifyAudit(ctx context.Context, target *target, head string, offline bool)
 		if err != nil {
 			return nil, err
 		}
-		report, err := storage.VerifyAudit(ctx, config, head)
+		report, err := storage.VerifyAudit(ctx, config, heads...)
 		if err != nil {
 			return nil, err
 		}
@@ -373,7 +409,17 @@ func verifyAudit(ctx context.Context, target *target, head string, offline bool)
 	}
 	defer c.Close()
 	params := map[string]any{}
-	optional(params, "head", head)
+	of := make(map[string]string)
+	for _, text := range heads {
+		if i := strings.LastIndexByte(text, '='); i >= 0 {
+			of[text[:i]] = text[i+1:]
+		} else {
+			params["head"] = text
+		}
+	}
+	if len(of) > 0 {
+		params["heads"] = of
+	}
 	const patience = 10 * time.Minute // a trail may be long
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

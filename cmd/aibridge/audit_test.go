@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,6 +26,9 @@ func TestAuditEntriesAreShownOneALine(t *testing.T) {
 		if !bytes.Contains(line, []byte(part)) {
 			t.Errorf("%q lacks %q", line, part)
 		}
+	}
+	if cluster := (auditEntry{Seq: 7, Bridge: "b"}).String(); !strings.HasPrefix(cluster, "b:7 ") {
+		t.Errorf("in a cluster %q", cluster)
 	}
 	out.Reset()
 	if err := writeEntries(&out, raw, asJSON); err != nil || out.String() != string(raw[0])+"\n" {

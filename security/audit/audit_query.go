@@ -1,14 +1,15 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -29,17 +30,20 @@ type QueryParams struct {
 	Code      string    `json:"code,omitempty" pattern:"^(ok|failed|[0-9]{4})$" audit:"yes" doc:"ok, an error code, or failed for any"`
 	Resource  string    `json:"resource,omitempty" len:"1-256" audit:"yes" doc:"on what, as type/id; skill/* means all that begin so"`
 	TraceID   string    `json:"trace_id,omitempty" len:"1-256" audit:"yes" doc:"of this trace"`
+	Bridge    string    `json:"bridge_id,omitempty" len:"1-256" audit:"yes" doc:"only what this bridge of the cluster has recorded"`
 	Security  bool      `json:"security,omitempty" doc:"only entries that operators are told of"`
-	After     *uint64   `json:"after,omitempty" doc:"only entries after this sequence, the oldest first"`
+	After     *uint64   `json:"after,omitempty" doc:"only entries after this sequence of one bridge, the oldest first; in a cluster with bridge_id. To follow the trail, use follow_cursor"`
 	Limit     int       `json:"limit" default:"100" range:"1-1000" doc:"entries at most"`
-	Cursor    string    `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
+	Cursor    string    `json:"cursor,omitempty" len:"1-20000" doc:"next_cursor of the page before; or follow_cursor of an answer, for what came later, the oldest first"`
 }
 
 // QueryResult is a page of entries.
 type QueryResult struct {
-	Entries []Entry `json:"entries" doc:"what was found"`
-	Last    uint64  `json:"last" doc:"sequence of the last entry of the trail"`
-	Next    string  `json:"next_cursor,omitempty" doc:"where the next page begins; absent at the end"`
+	Entries []Entry  `json:"entries" doc:"what was found, of all bridges by time"`
+	Last    uint64   `json:"last" doc:"sequence of the last entry of this bridge's trail, or of that of bridge_id"`
+	Next    string   `json:"next_cursor,omitempty" doc:"where the next page begins; absent at the end"`
+	Follow  string   `json:"follow_cursor,omitempty" doc:"where the trail ended: as cursor it brings what came later; absent on further pages, where that of the first holds"`
+	Silent  []string `json:"silent,omitempty" doc:"bridges of the cluster that did not answer: the latest they have recorded may be missing, and comes later"`
 }
 
 // How much one query looks at before it answers with what it has.
@@ -49,208 +53,194 @@ const (
 )
 
 // Query shows entries. Who is no administrator sees those of its own space.
-func (t *Trail) Query(ctx context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
-	if err := t.Flush(ctx); err != nil {
-		return QueryResult{}, err
+func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
+	r := reading{params: p, who: call.Principal, found: []Entry{}, forward: p.After != nil}
+	var from cursor
+	if p.Cursor != "" {
+		var err error
+		if from, err = parseCursor(p.Cursor); err != nil {
+			return QueryResult{}, protocol.InvalidParam("cursor", err.Error())
+		}
+		r.forward = from.forward
 	}
-	bounds, err := t.log.Bounds(ctx)
+	further := p.Cursor != "" && !r.forward // a page of what was there at the first
+	silent, err := s.settle(ctx, further)
 	if err != nil {
 		return QueryResult{}, err
 	}
-	r := reading{trail: t, params: p, who: call.Principal, bounds: bounds, found: []Entry{}, may: t.finder(&p)}
-	if p.After != nil {
-		err = r.forward(ctx)
-	} else {
-		err = r.backward(ctx)
-	}
+	chains, err := s.chains(ctx, &p)
 	if err != nil {
 		return QueryResult{}, err
 	}
-	return QueryResult{Entries: r.found, Last: t.Head().Seq, Next: r.next}, nil
-}
-
-// An indexed log knows where entries are without reading it.
-type indexed interface {
-	// BySeq is the first block whose last entry is not before a sequence.
-	BySeq(seq uint64) uint64
-	// Finder passes over blocks in which no entry has all of some texts.
-	Finder(texts ...string) *evidence.Finder
-}
-
-// finder reports which blocks may have what a query asks for.
-func (t *Trail) finder(p *QueryParams) func(number uint64) bool {
-	index, ok := t.log.(indexed)
-	if !ok {
-		return func(uint64) bool { return true }
+	if err := r.open(ctx, chains, from); err != nil {
+		return QueryResult{}, err
 	}
-	var texts []string
-	for _, text := range []string{p.Principal, p.Event, p.TraceID} {
-		if text != "" && !strings.HasSuffix(text, "*") {
-			texts = append(texts, text)
+	result := QueryResult{Silent: silent}
+	if !further && !r.forward {
+		result.Follow = r.ends().String()
+	}
+	if err := r.run(ctx); err != nil {
+		return QueryResult{}, err
+	}
+	for i := range r.found {
+		s.trail.reveal(&r.found[i])
+		if s.others == nil {
+			r.found[i].Bridge = "" // nobody has to be told apart
 		}
 	}
-	return index.Finder(texts...).May
+	result.Entries = r.found
+	rest := r.rest()
+	if result.Follow == "" && r.forward {
+		result.Follow = rest.String()
+	}
+	if !r.over() {
+		result.Next = rest.String()
+	}
+	result.Last, err = s.last(ctx, &p, chains)
+	return result, err
+}
+
+// settle has the entries stored that all bridges have recorded, and returns those of
+// which that is not known.
+func (s *Service) settle(ctx context.Context, further bool) (silent []string, err error) {
+	if err := s.trail.Flush(ctx); err != nil || further || s.others == nil {
+		return nil, err
+	}
+	_, silent = s.others.Settle(ctx)
+	return silent, nil
+}
+
+// chains are those that a query reads.
+func (s *Service) chains(ctx context.Context, p *QueryParams) ([]Chain, error) {
+	all, err := s.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(c Chain) bool { return c.Log == nil || p.Bridge != "" && c.Bridge != p.Bridge })
+	switch {
+	case len(all) == 0:
+		return nil, protocol.InvalidParam("bridge_id", "is no bridge with an audit trail")
+	case len(all) > maxChains:
+		return nil, protocol.InvalidParam("bridge_id", fmt.Sprintf("is needed: there are trails of %d bridges, and at most %d are read together", len(all), maxChains))
+	case p.After != nil && len(all) > 1:
+		return nil, protocol.InvalidParam("after", "counts the entries of one bridge: name it by bridge_id, or go on with follow_cursor")
+	}
+	return all, nil
+}
+
+// last is the sequence of the last entry of the chain that a query is about.
+func (s *Service) last(ctx context.Context, p *QueryParams, read []Chain) (uint64, error) {
+	if p.Bridge == "" || p.Bridge == s.trail.o.BridgeID {
+		return s.trail.Head().Seq, nil
+	}
+	g, err := lastGroup(ctx, read[0].Log)
+	if g == nil || err != nil {
+		return 0, err
+	}
+	return g.last(), nil
 }
 
 // A reading is one query under way.
 type reading struct {
-	trail  *Trail
-	params QueryParams
-	who    *protocol.Principal
-	bounds Bounds
-	may    func(number uint64) bool
-	blocks int
-	looked int
-	found  []Entry
-	next   string
+	params  QueryParams
+	who     *protocol.Principal
+	forward bool
+	scans   []*scan
+	blocks  int
+	looked  int
+	found   []Entry
 }
 
-// A cursor in the log: a block, and how many of its entries come before.
-type cursor struct {
-	position uint64
-	index    int
-}
-
-func (p cursor) String() string { return fmt.Sprintf("%d.%d", p.position, p.index) }
-
-// A located entry is one of a block, as it was stored.
-type located struct {
-	stored
-	seq uint64
-}
-
-// start is where the query begins to read.
-func (r *reading) start(otherwise cursor) (cursor, error) {
-	if r.params.Cursor == "" {
-		return otherwise, nil
-	}
-	var p cursor
-	if _, err := fmt.Sscanf(r.params.Cursor, "%d.%d", &p.position, &p.index); err != nil || p.index < 0 || p.String() != r.params.Cursor {
-		return cursor{}, protocol.InvalidParam("cursor", "is not one that a query returned")
-	}
-	return p, nil
-}
-
-// full reports whether the query has done its part, to go on from a place.
-func (r *reading) full(at cursor) bool {
-	if len(r.found) < r.params.Limit && r.blocks < maxBlocks && r.looked < maxEntries {
-		return false
-	}
-	r.next = at.String()
-	return true
-}
-
-// block reads the entries of a block. It returns when the first was written,
-// zero if there are none that may be wanted.
-func (r *reading) block(ctx context.Context, number uint64) (entries []located, at time.Time, err error) {
-	if !r.may(number) {
-		return nil, at, nil
-	}
-	r.blocks++
-	data, err := r.trail.log.Get(ctx, number)
-	if err != nil {
-		return nil, at, err
-	}
-	b := decodeBlock(data) // what cannot be read is for Verify to tell
-	for _, g := range b.groups {
-		for i, s := range g.entries {
-			entries = append(entries, located{s, g.first + uint64(i)})
+// open begins to read chains, where a cursor says if there is one. A chain that it
+// does not know is younger: it is read from its beginning forward, and not at all
+// backward.
+func (r *reading) open(ctx context.Context, chains []Chain, from cursor) error {
+	for _, c := range chains {
+		p, known := from.places[markOf(c.Bridge)]
+		if from.places != nil && !known && !r.forward {
+			continue
 		}
-	}
-	return entries, b.at, nil
-}
-
-// last is the block that a query for earlier entries begins with.
-func (r *reading) last(ctx context.Context) (uint64, error) {
-	until := r.params.Until
-	if until.IsZero() || r.params.Cursor != "" {
-		return r.bounds.Last, nil
-	}
-	behind, err := r.trail.search(ctx, r.bounds, func(b *block) bool { return !b.at.Before(until) })
-	return behind - 1, err
-}
-
-// backward reads from the end to the beginning.
-func (r *reading) backward(ctx context.Context) error {
-	last, err := r.last(ctx)
-	if err != nil {
-		return err
-	}
-	at, err := r.start(cursor{last, -1})
-	if err != nil {
-		return err
-	}
-	for ; at.position >= r.bounds.First && at.position > 0 && at.position <= r.bounds.Last; at = (cursor{at.position - 1, -1}) {
-		entries, began, err := r.block(ctx, at.position)
+		s, err := r.newScan(ctx, c)
 		if err != nil {
 			return err
 		}
-		if at.index < 0 || at.index > len(entries) {
-			at.index = len(entries)
-		}
-		for ; at.index > 0; at.index-- {
-			if r.full(at) {
-				return nil
-			}
-			e, ok := r.entry(entries[at.index-1])
-			if ok {
-				r.found = append(r.found, e)
-			} else if !e.Time.IsZero() && e.Time.Before(r.params.Since) && began.Before(r.params.Since.Add(-time.Minute)) {
-				return nil // and so is all before
+		if s.at = p; from.places == nil {
+			if err := s.begin(ctx); err != nil {
+				return err
 			}
 		}
+		r.scans = append(r.scans, s)
+	}
+	if !r.forward && len(r.scans) < len(from.places) {
+		return protocol.InvalidParam("cursor", "is of trails that are not there any more")
 	}
 	return nil
 }
 
-// first is the block a query of what came after an entry begins with.
-func (r *reading) first(ctx context.Context, after uint64) (uint64, error) {
-	if index, ok := r.trail.log.(indexed); ok {
-		return index.BySeq(after + 1), nil
-	}
-	return r.trail.search(ctx, r.bounds, func(b *block) bool {
-		g := b.lastOf(r.trail.o.Key.chain)
-		return g != nil && g.last() > after
-	})
-}
-
-// forward reads from an entry to the end.
-func (r *reading) forward(ctx context.Context) error {
-	after := *r.params.After
-	first, err := r.first(ctx, after)
-	if err != nil {
-		return err
-	}
-	at, err := r.start(cursor{first, 0})
-	if err != nil {
-		return err
-	}
-	for ; at.position >= r.bounds.First && at.position <= r.bounds.Last; at = (cursor{at.position + 1, 0}) {
-		entries, _, err := r.block(ctx, at.position)
-		if err != nil {
+// run reads a page.
+func (r *reading) run(ctx context.Context) error {
+	for len(r.found) < r.params.Limit {
+		next, err := r.next(ctx)
+		if next == nil || err != nil {
 			return err
 		}
-		for ; at.index < len(entries); at.index++ {
-			if r.full(at) {
-				return nil
-			}
-			if e, ok := r.entry(entries[at.index]); ok && e.Seq > after {
-				r.found = append(r.found, e)
-			}
-		}
+		r.found = append(r.found, next.take())
 	}
 	return nil
 }
 
-// entry reads one entry and reports whether it is wanted.
-func (r *reading) entry(at located) (Entry, bool) {
-	r.looked++
-	e, err := decode(at.stored, at.seq)
-	if err != nil || !r.matches(&e) {
-		return e, false
+// next is the chain whose next entry is the next of all, nil if there is none or the
+// query has looked at enough to find it.
+func (r *reading) next(ctx context.Context) (first *scan, err error) {
+	for _, s := range r.scans {
+		if err := s.seek(ctx); err != nil {
+			return nil, err
+		}
+		if s.head == nil && !s.over() {
+			return nil, nil
+		}
+		if s.head != nil && (first == nil || r.before(s, first)) {
+			first = s
+		}
 	}
-	r.trail.reveal(&e)
-	return e, true
+	return first, nil
+}
+
+// before reports whether the next entry of one chain comes before that of another.
+// Entries of one time are in the order of their bridges.
+func (r *reading) before(a, b *scan) bool {
+	if !r.forward {
+		a, b = b, a
+	}
+	return cmp.Or(a.head.Time.Compare(b.head.Time), cmp.Compare(a.chain.Bridge, b.chain.Bridge)) < 0
+}
+
+// spent reports whether the query has looked at enough.
+func (r *reading) spent() bool { return r.blocks >= maxBlocks || r.looked >= maxEntries }
+
+// over reports whether all chains are read.
+func (r *reading) over() bool {
+	return !slices.ContainsFunc(r.scans, func(s *scan) bool { return !s.over() })
+}
+
+// rest is where a later page goes on.
+func (r *reading) rest() cursor {
+	c := cursor{forward: r.forward, places: make(map[mark]place)}
+	for _, s := range r.scans {
+		if r.forward || !s.over() {
+			c.places[markOf(s.chain.Bridge)] = s.at
+		}
+	}
+	return c
+}
+
+// ends is where the chains ended when the query began, to be followed from there.
+func (r *reading) ends() cursor {
+	c := cursor{forward: true, places: make(map[mark]place)}
+	for _, s := range r.scans {
+		c.places[markOf(s.chain.Bridge)] = s.end
+	}
+	return c
 }
 
 // reveal shows the parameters of an entry that were sealed, if they can still
@@ -268,6 +258,7 @@ func (r *reading) matches(e *Entry) bool {
 	p := &r.params
 	switch {
 	case !r.who.Administrator() && e.Space != r.who.Space,
+		p.After != nil && e.Seq <= *p.After,
 		!p.Since.IsZero() && e.Time.Before(p.Since),
 		!p.Until.IsZero() && !e.Time.Before(p.Until),
 		p.Principal != "" && e.Principal != p.Principal,

@@ -142,7 +142,7 @@ func (t *Trail) firstGroup(ctx context.Context) (*group, error) {
 	if err != nil || bounds.Last < bounds.First {
 		return nil, err
 	}
-	b, err := t.readable(ctx, max(bounds.First, 1), bounds.Last+1)
+	b, err := readable(ctx, t.log, max(bounds.First, 1), bounds.Last+1)
 	if err != nil || b == nil || b.groups[0].chain != t.o.Key.chain {
 		return nil, err
 	}

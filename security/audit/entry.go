@@ -28,15 +28,23 @@ const (
 	PolicyChanged       = "policy.changed"
 	SceneSuspended      = "scene.suspended"
 	Repeated            = "audit.repeated" // refusals of more callers than are told apart
+	Closed              = "audit.closed"   // the chain of another bridge, which has ended
+)
+
+// Events of the trail itself: a bridge begins and ends to write.
+const (
+	started = "audit.started"
+	stopped = "audit.stopped"
 )
 
 // An Entry is one thing that was decided or changed. Secrets and payloads
 // have no place in it.
 type Entry struct {
-	Seq   uint64    `json:"seq" doc:"place in the chain, from 1"`
-	Time  time.Time `json:"time" doc:"when it was recorded as done"`
-	Event string    `json:"event" doc:"what happened: a command's name, or such as login.failed"`
-	Code  string    `json:"code" doc:"ok, or the error code"`
+	Seq    uint64    `json:"seq" doc:"place in the chain of its bridge, from 1"`
+	Bridge string    `json:"bridge_id,omitempty" doc:"bridge that recorded it"`
+	Time   time.Time `json:"time" doc:"when it was recorded as done"`
+	Event  string    `json:"event" doc:"what happened: a command's name, or such as login.failed"`
+	Code   string    `json:"code" doc:"ok, or the error code"`
 
 	// Security marks what operators are told at once.
 	Security bool `json:"security,omitempty" doc:"told to operators as an event of the family security"`

@@ -118,3 +118,6 @@ func (k *Key) readNote(data []byte) (Head, error) {
 	}
 	return ParseHead(n.Head)
 }
+
+// Chain is the id of the chain that is written with the key.
+func (k *Key) Chain() string { return k.chain.String() }

@@ -52,7 +52,7 @@ func (t *Trail) surplus(ctx context.Context) (before, through uint64, err error)
 		before = b.First + uint64(surplus*float64(b.Last-b.First))
 	}
 	if t.o.KeepFor > 0 {
-		at, err := t.search(ctx, b, func(b *block) bool { return t.o.Now().Sub(b.at) <= t.o.KeepFor })
+		at, err := search(ctx, t.log, b, func(b *block) bool { return t.o.Now().Sub(b.at) <= t.o.KeepFor })
 		if err != nil {
 			return 0, 0, err
 		}
@@ -76,39 +76,4 @@ func (t *Trail) surplus(ctx context.Context) (before, through uint64, err error)
 		}
 	}
 	return before, 0, nil // what cannot be read is forgotten, too
-}
-
-// search returns the number of the first block with a condition, which those
-// behind it have as well; one behind the last if none does. Blocks that cannot
-// be read count as those before them.
-func (t *Trail) search(ctx context.Context, b Bounds, cond func(*block) bool) (uint64, error) {
-	low, high := b.First, b.Last+1
-	for low < high {
-		mid := low + (high-low)/2
-		read, err := t.readable(ctx, mid, high)
-		if err != nil {
-			return 0, err
-		}
-		if read == nil || cond(read) {
-			high = mid
-		} else {
-			low = mid + 1
-		}
-	}
-	return low, nil
-}
-
-// readable is the first block with groups from a number on, nil if there is
-// none before the end.
-func (t *Trail) readable(ctx context.Context, from, end uint64) (*block, error) {
-	for at := from; at < end; at++ {
-		data, err := t.log.Get(ctx, at)
-		if err != nil {
-			return nil, err
-		}
-		if b := decodeBlock(data); len(b.groups) > 0 {
-			return &b, nil
-		}
-	}
-	return nil, nil
 }

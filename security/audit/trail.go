@@ -182,7 +182,7 @@ func (t *Trail) resume(ctx context.Context) error {
 	if err != nil {
 		t.o.Logger.Error("audit: the note of where the trail ended cannot be used", "error", err)
 	}
-	last, err := t.lastGroup(ctx)
+	last, err := lastGroup(ctx, t.log)
 	if err != nil {
 		return fmt.Errorf("audit: read the end of the trail: %w", err)
 	}
@@ -209,27 +209,8 @@ func (t *Trail) resume(ctx context.Context) error {
 		t.Record(ctx, lost)
 	}
 	t.noted = t.head
-	t.Record(ctx, Entry{Event: "audit.started", Code: OK, Details: map[string]string{"bridge": t.o.BridgeID, "level": string(t.o.Level)}})
+	t.Record(ctx, Entry{Event: started, Code: OK, Details: map[string]string{"bridge": t.o.BridgeID, "level": string(t.o.Level)}})
 	return nil
-}
-
-// lastGroup is the last group that can be read, nil if there is none.
-func (t *Trail) lastGroup(ctx context.Context) (*group, error) {
-	bounds, err := t.log.Bounds(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for at := bounds.Last; at >= bounds.First && at > 0; at-- {
-		data, err := t.log.Get(ctx, at)
-		if err != nil {
-			return nil, err
-		}
-		b := decodeBlock(data)
-		if n := len(b.groups); n > 0 {
-			return b.groups[n-1], nil
-		}
-	}
-	return nil, nil
 }
 
 // Header implements [evidence.Chain].
@@ -418,7 +399,7 @@ func (t *Trail) Flush(ctx context.Context) error {
 // leaves no time for is lost unless the local log has it, and said so.
 func (t *Trail) Close(ctx context.Context) error {
 	t.recordRepeats(t.o.Now().Add(repeatWindow)) // all of them
-	t.Record(ctx, Entry{Event: "audit.stopped", Code: OK})
+	t.Record(ctx, Entry{Event: stopped, Code: OK})
 	err := t.Flush(ctx)
 	t.cancel()
 	<-t.done

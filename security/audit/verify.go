@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,7 @@ type Report struct {
 
 // A Problem is something that is wrong with a trail, and where.
 type Problem struct {
+	Bridge   string `json:"bridge_id,omitempty" doc:"whose chain it is, in a cluster"`
 	Kind     string `json:"kind" doc:"changed, missing, truncated, reordered, repeated, forged, unlinked, unreadable, key"`
 	From     uint64 `json:"from" doc:"sequence of the first entry that is affected"`
 	To       uint64 `json:"to" doc:"sequence of the last"`
@@ -50,52 +52,76 @@ const maxProblems = 100
 // Verify looks at every entry of a log. The heads are ends of the chain that
 // were noted elsewhere earlier; zero ones are passed over.
 func Verify(ctx context.Context, log Log, key *Key, heads ...Head) (Report, error) {
-	v := verifier{key: key, heads: heads}
+	v, err := read(ctx, log, key, heads...)
+	if err != nil {
+		return Report{}, err
+	}
+	return v.report, nil
+}
+
+// read looks at every entry of a log.
+func read(ctx context.Context, log Log, key *Key, heads ...Head) (*verifier, error) {
+	v := &verifier{key: key, heads: heads, starts: make(map[uint64][sha256.Size]byte)}
 	v.report.Chain = key.chain.String()
 	if err := log.Read(ctx, func(number uint64, data []byte) error {
 		v.block(number, data)
 		return ctx.Err()
 	}); err != nil {
-		return Report{}, fmt.Errorf("audit: read the trail: %w", err)
+		return nil, fmt.Errorf("audit: read the trail: %w", err)
 	}
-	return v.end(), nil
+	v.end()
+	return v, nil
 }
 
-// Verify looks at every entry that was recorded before.
+// Verify looks at every entry of this trail that was recorded before.
 func (t *Trail) Verify(ctx context.Context, heads ...Head) (Report, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Report{}, err
 	}
-	report, err := VerifyLog(ctx, t.o, append(heads, t.Head())...)
-	if err == nil {
-		t.problems.Store(int64(len(report.Problems)))
+	v, err := t.o.read(ctx, append(heads, t.Head())...)
+	if err != nil {
+		return Report{}, err
 	}
-	return report, err
+	t.problems.Store(int64(len(v.report.Problems)))
+	return v.report, nil
 }
 
 // VerifyLog is [Verify] with the head that was noted in a file and the record
 // of the trail's birth, where options have them.
 func VerifyLog(ctx context.Context, o Options, heads ...Head) (Report, error) {
-	noted, noteErr := readNote(o.Key, o.HeadFile)
-	born, err := o.birthOf(ctx)
+	v, err := o.read(ctx, heads...)
 	if err != nil {
 		return Report{}, err
 	}
-	first, head, bornErr := born.heads(o.Key)
+	return v.report, nil
+}
+
+// read is [read] of the trail with these options, with all that is noted of it.
+func (o *Options) read(ctx context.Context, heads ...Head) (*verifier, error) {
+	noted, noteErr := readNote(o.Key, o.HeadFile)
+	born, err := o.birthOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var log Log = o.Local
 	if o.Log != nil {
 		log = o.Log
 	}
-	report, err := Verify(ctx, log, o.Key, append(heads, noted, first, head)...)
-	if err != nil {
-		return Report{}, err
+	v, err := readBorn(ctx, log, o.Key, born, append(heads, noted)...)
+	if err == nil && noteErr != nil {
+		v.report.add(noteErr)
 	}
-	for _, wrong := range []error{noteErr, bornErr} {
-		if wrong != nil {
-			report.add(wrong)
-		}
+	return v, err
+}
+
+// readBorn is [read] with the record of the chain's birth, nil for none.
+func readBorn(ctx context.Context, log Log, key *Key, born *Birth, heads ...Head) (*verifier, error) {
+	first, head, wrong := born.heads(key)
+	v, err := read(ctx, log, key, append(heads, first, head)...)
+	if err == nil && wrong != nil {
+		v.report.add(wrong)
 	}
-	return report, nil
+	return v, err
 }
 
 // add adds a problem that is not about an entry.
@@ -134,6 +160,10 @@ type verifier struct {
 	unsure  bool   // the head comes from a group that was not written with the key
 	trimmed uint64 // what retention forgot, by the trail's own words
 	missing []span
+
+	starts   map[uint64][sha256.Size]byte // heads that the bridge has gone on from, by sequence
+	stopped  bool                         // the last entry is the bridge's last word
+	closings []Closing                    // of the chains of other bridges
 }
 
 // A span of sequences, both included.
@@ -167,7 +197,7 @@ func (v *verifier) group(g *group, position uint64) {
 	}
 	v.report.Entries += uint64(len(g.entries))
 	sealed := g.written(v.key)
-	changed := v.entries(g, position)
+	changed := v.entries(g, position, sealed)
 	switch {
 	case sealed || changed:
 	case g.imported:
@@ -180,7 +210,7 @@ func (v *verifier) group(g *group, position uint64) {
 
 // entries checks the entries of a group one by one and reports whether one was
 // found changed.
-func (v *verifier) entries(g *group, position uint64) (changed bool) {
+func (v *verifier) entries(g *group, position uint64, sealed bool) (changed bool) {
 	at := Head{g.first - 1, g.previous}
 	for i, s := range g.entries {
 		if g.imported {
@@ -190,10 +220,8 @@ func (v *verifier) entries(g *group, position uint64) (changed bool) {
 				at.Hash = s.hash
 			}
 		}
-		if e, err := decode(s, g.first+uint64(i)); err == nil && e.Event == trimmed {
-			if n, err := strconv.ParseUint(e.Details["through"], 10, 64); err == nil {
-				v.trimmed = max(v.trimmed, n)
-			}
+		if e, err := decode(s, g.first+uint64(i)); err == nil {
+			v.note(&e, g, sealed)
 		}
 	}
 	for _, h := range v.heads {
@@ -205,6 +233,23 @@ func (v *verifier) entries(g *group, position uint64) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// note takes down what an entry says of this chain or of another.
+func (v *verifier) note(e *Entry, g *group, sealed bool) {
+	v.stopped = e.Event == stopped && sealed
+	switch e.Event {
+	case trimmed:
+		if n, err := strconv.ParseUint(e.Details["through"], 10, 64); err == nil {
+			v.trimmed = max(v.trimmed, n)
+		}
+	case started:
+		v.starts[g.first-1] = g.previous
+	case Closed:
+		if c, ok := e.closing(""); ok && sealed {
+			v.closings = append(v.closings, c)
+		}
+	}
 }
 
 // place checks that a group stands where it belongs.
@@ -255,7 +300,7 @@ func (v *verifier) fills(found span) bool {
 }
 
 // end says what only shows when everything was read.
-func (v *verifier) end() Report {
+func (v *verifier) end() {
 	for _, m := range v.missing {
 		if m.from = max(m.from, v.trimmed+1); m.from <= m.to {
 			v.problem(problemMissing, m, 0, "entries %d to %d are missing", m.from, m.to)
@@ -277,11 +322,10 @@ func (v *verifier) end() Report {
 		v.report.Problems = []Problem{}
 	}
 	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return cmp.Compare(a.From, b.From) })
-	return v.report
 }
 
 func (v *verifier) problem(kind string, where span, position uint64, format string, args ...any) {
 	if len(v.report.Problems) < maxProblems {
-		v.report.Problems = append(v.report.Problems, Problem{kind, where.from, where.to, position, fmt.Sprintf(format, args...)})
+		v.report.Problems = append(v.report.Problems, Problem{Kind: kind, From: where.from, To: where.to, Position: position, Text: fmt.Sprintf(format, args...)})
 	}
 }
