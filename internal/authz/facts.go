@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/policy"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // Facts tells policies what is known of things. The domains are made after the
@@ -51,7 +52,7 @@ func (f Facts) Facts(space protocol.SpaceID, family, id string) (policy.Facts, b
 		return facts, ok
 	case "approval":
 		a, ok := f.Approvals().Facts(space, id)
-		return policy.Facts{Tool: a.Tool, Requester: a.Requester, RequesterKind: string(a.Kind), Risk: a.Risk, Skill: string(a.Skill)}, ok
+		return policy.Facts{Tool: a.Tool, Arguments: a.Args, Requester: a.Requester, RequesterKind: string(a.Kind), Risk: a.Risk, Skill: string(a.Skill)}, ok
 	case "state": // agent_id/skill_id
 		agent, skill, ok := strings.Cut(id, "/")
 		registered, _ := f.Agents().AgentFacts(space, protocol.AgentID(agent))
@@ -87,6 +88,7 @@ type Standing struct {
 	Scenes *scene.Service
 	Tasks  *task.Service
 	Runs   *run.Service
+	Files  *vfs.Service
 }
 
 var _ security.Standing = Standing{}
@@ -110,4 +112,9 @@ func (s Standing) MayHearScene(who *protocol.Principal, scene protocol.SceneType
 // MayFollowTask implements [security.Standing].
 func (s Standing) MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool {
 	return s.Tasks.MayFollow(who, id) || s.Runs.MayFollow(who, id)
+}
+
+// MayFollowFiles implements [security.Standing].
+func (s Standing) MayFollowFiles(who *protocol.Principal, group string) bool {
+	return s.Files.MayFollow(who, group)
 }

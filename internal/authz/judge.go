@@ -2,6 +2,9 @@ package authz
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"strconv"
 
 	"github.com/aibridge/aibridge/cap"
@@ -22,8 +25,9 @@ type Judge struct {
 }
 
 var (
-	_ approval.Policy = Judge{}
-	_ tools.Law       = Judge{}
+	_ approval.Policy   = Judge{}
+	_ approval.Versions = Judge{}
+	_ tools.Law         = Judge{}
 )
 
 // MayRun implements [approval.Policy].
@@ -36,8 +40,35 @@ func (j Judge) Unattended(_ context.Context, x *tools.Execution) bool {
 	return j.decide(policy.Unattended, &x.Environment, x.Name).Allowed
 }
 
+// Version implements [approval.Versions].
+func (j Judge) Version() string { return j.Policies.Version() }
+
+// Asking implements [approval.Versions].
+func (j Judge) Asking(_ context.Context, x *tools.Execution) string {
+	sum := sha256.New()
+	asks := false
+	for _, name := range append([]string{x.Name}, x.Reaches...) {
+		if j.decide(policy.Unattended, &x.Environment, name).Allowed {
+			continue
+		}
+		asks = true
+		for _, p := range j.Policies.Explain(question(policy.Unattended, &x.Environment, name)).Policies {
+			fmt.Fprintf(sum, "%q %q %q\n", name, p.ID, p.Text)
+		}
+	}
+	if !asks {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6])
+}
+
+// question asks policies about a tool.
+func question(action string, env *tools.Environment, tool string) *policy.Query {
+	return &policy.Query{Who: env.Principal, Action: action, Type: "tool", ID: tool, Space: env.Space}
+}
+
 func (j Judge) decide(action string, env *tools.Environment, tool string) policy.Decision {
-	return j.Policies.Decide(&policy.Query{Who: env.Principal, Action: action, Type: "tool", ID: tool, Space: env.Space})
+	return j.Policies.Decide(question(action, env, tool))
 }
 
 // Forbids implements [tools.Law]. What policy forbids at some times only is

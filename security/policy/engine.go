@@ -167,6 +167,10 @@ func (e *Engine) judged(q *Query, v *verdict) {
 	}
 }
 
+// Version names the texts that are in force: 12 hexadecimal digits, the same on every
+// bridge and after every start that has the same texts.
+func (e *Engine) Version() string { return e.program.Load().version }
+
 // Epoch moves whenever a decision may have become another one.
 func (e *Engine) Epoch() uint64 { return e.epoch.Load() + e.facts.Load() }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -106,7 +107,11 @@ func TestPoliciesLookAtAttributesOwnersAndCircumstances(t *testing.T) {
 	e := newEngine(t, func(o *Options) {
 		o.Now = func() time.Time { return now }
 		o.Entities = known{"skill/mine": {Owner: protocol.Party{ID: "lamp"}}, "skill/theirs": {Owner: protocol.Party{ID: "x"}}, "cap/c": {Skill: "heating"},
-			"skill/agents": {Owner: lamp.Party()}}
+			"skill/agents":    {Owner: lamp.Party()},
+			"approval/little": {Tool: "pay", Arguments: json.RawMessage(`{"amount":99.5,"to":{"a/b":["x","bank"]},"now":true}`)},
+			"approval/much":   {Tool: "pay", Arguments: json.RawMessage(`{"amount":100,"to":{"a/b":["bank","x"]},"now":false}`)},
+			"approval/vast":   {Tool: "pay", Arguments: json.RawMessage(`{"amount":1e30,"to.a":"bank"}`)},
+			"approval/broken": {Tool: "pay", Arguments: json.RawMessage(`null`)}}
 	})
 	namesake := *lamp
 	namesake.Kind = protocol.KindOperator
@@ -158,6 +163,26 @@ func TestPoliciesLookAtAttributesOwnersAndCircumstances(t *testing.T) {
 			 forbid (principal, action == Action::"agent:get", resource) unless { resource == principal };`,
 			Query{Who: lamp, Action: "agent:get", Type: "agent", ID: "lamp"},
 			Query{Who: lamp, Action: "agent:get", Type: "agent", ID: "bulb"},
+		},
+		"number among arguments": {
+			`permit (principal, action == Action::"approval:decide", resource is Approval) when { resource has numbers && resource.numbers.hasTag("/amount") && resource.numbers.getTag("/amount").lessThan(decimal("100.0")) };`,
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "little"},
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "much"},
+		},
+		"number that cannot be told": {
+			`permit (principal, action == Action::"approval:decide", resource is Approval) when { resource has numbers && resource.numbers.hasTag("/amount") };`,
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "much"},
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "vast"},
+		},
+		"text among arguments": {
+			`permit (principal, action == Action::"approval:decide", resource is Approval) when { resource.hasTag("/to/a~1b/1") && resource.getTag("/to/a~1b/1") == "bank" && resource.hasTag("/now") && resource.getTag("/now") == "true" };`,
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "little"},
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "much"},
+		},
+		"arguments that cannot be read": {
+			`permit (principal, action == Action::"approval:decide", resource is Approval) when { resource has numbers && !resource.hasTag("/to") && resource.hasTag("/amount") };`,
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "vast"},
+			Query{Who: lamp, Action: "approval:decide", Type: "approval", ID: "broken"},
 		},
 		"sender": {
 			`permit (principal, action == Action::"skill:invoke", resource) when { context.sender_id == "lamp" };`,

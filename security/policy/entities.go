@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"net/netip"
 	"time"
 
@@ -38,7 +39,8 @@ type Facts struct {
 	Skill  string
 	Agents []string
 
-	Tool, Requester, RequesterKind, Risk string // of an approval
+	Tool, Requester, RequesterKind, Risk string          // of an approval
+	Arguments                            json.RawMessage // of its call
 
 	Kind string // of a topic
 	Own  bool   // of a topic
@@ -59,6 +61,8 @@ type world struct {
 	resource cedar.EntityUID
 	entities Entities
 	action   types.Entity
+	reads    reads        // of the policies that decide
+	numbers  types.Entity // among the arguments of an approval's call, once the approval was looked at
 }
 
 var _ types.EntityGetter = (*world)(nil)
@@ -83,6 +87,8 @@ func (w *world) Get(uid types.EntityUID) (types.Entity, bool) {
 		return w.subject.entity, true
 	case uid == w.action.UID:
 		return w.action, true
+	case uid == w.numbers.UID:
+		return w.numbers, true
 	}
 	return types.Entity{}, false
 }
@@ -100,10 +106,17 @@ func (w *world) thing() types.Entity {
 		f, _ = w.entities.Facts(w.space, q.Type, q.ID)
 	}
 	f.addTo(r, w.subject.who)
+	var call arguments
+	if f.Arguments != nil && w.reads&readsArguments != 0 {
+		call = argumentsOf(f.Arguments)
+		w.numbers = types.Entity{UID: numbersOf(w.resource), Tags: cedar.NewRecord(call.numbers)}
+		r["numbers"] = w.numbers.UID
+	}
 	e := types.Entity{
 		UID:        w.resource,
 		Parents:    cedar.NewEntityUIDSet(cedar.EntityUID{Type: typeSpace, ID: cedar.String(w.space)}),
 		Attributes: cedar.NewRecord(r),
+		Tags:       cedar.NewRecord(call.texts),
 	}
 	if w.resource == w.subject.uid && w.subject.who.Home() == w.space {
 		e.Parents, e.Tags = w.subject.entity.Parents, w.subject.entity.Tags

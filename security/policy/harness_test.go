@@ -37,7 +37,7 @@ func setOf(t testing.TB, actions ...string) *commands.Set {
 }
 
 var someActions = []string{
-	"agent:get", "agent:heartbeat write", "agent:list", "agent:register write", "agent:unregister write", "batch:execute act",
+	"agent:get", "agent:heartbeat write", "agent:list", "agent:register write", "agent:unregister write", "approval:decide write", "batch:execute act",
 	"bridge:describe", "cap:query", "cap:update write", "cert:get", "cert:issue write", "cert:request write", "group:data.get",
 	"group:dispatch act", "key:create write", "key:list", "llm:query act", "policy:get", "policy:put write", "scene:declare write",
 	"skill:discover", "skill:invoke act", "skill:register write", "skill:unregister write", "task:get", "vfs:list", "vfs:register write",

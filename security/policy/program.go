@@ -15,9 +15,10 @@ import (
 // A program is all policies as they are at one time. It does not change, but
 // for what it remembers about actions.
 type program struct {
-	words *vocabulary
-	rules []*rule // by id
-	byID  map[string]*rule
+	words   *vocabulary
+	rules   []*rule // by id
+	byID    map[string]*rule
+	version string // the same only of the same texts
 
 	slices  sync.Map     // action → *slice
 	foreign atomic.Int32 // of these, how many are of actions that agents brought
@@ -128,7 +129,7 @@ type verdict struct {
 // judge evaluates the policies of a slice. A policy that fails counts for
 // nothing if it would permit, and for what it says if it would forbid.
 func (p *program) judge(s *slice, w *world, now time.Time) verdict {
-	w.action = s.action
+	w.action, w.reads = s.action, s.reads
 	request := cedar.Request{Principal: w.subject.uid, Action: s.action.UID, Resource: w.resource}
 	if s.reads&(readsContext|readsCredential) != 0 {
 		request.Context = w.context(now)

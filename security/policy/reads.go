@@ -16,9 +16,10 @@ const (
 	readsAddress
 	readsFacts      // the registry's knowledge of the resource
 	readsCredential // method and certificate, which are the principal's own and do not change
+	readsArguments  // of the call of an approval, which are facts, too
 
 	readsContext = readsTime | readsDoor | readsSender | readsAddress
-	readsAll     = readsContext | readsFacts | readsCredential
+	readsAll     = readsContext | readsFacts | readsCredential | readsArguments
 )
 
 // ofContext are the parts of the context.
@@ -32,6 +33,7 @@ var ofThing = map[cedar.String]reads{
 	"id": 0, "space": 0, "kind": 0, "own": 0,
 	"owner": readsFacts, "cap": readsFacts, "group": readsFacts, "scene": readsFacts, "skill": readsFacts, "agents": readsFacts,
 	"tool": readsFacts, "requester": readsFacts, "requester_kind": readsFacts, "risk": readsFacts,
+	"numbers": readsFacts | readsArguments,
 }
 
 // readsOf finds the values that a policy looks at. An expression that it cannot
@@ -51,6 +53,10 @@ func readsOf(p *cedar.Policy) (found reads) {
 				return false
 			}
 			found |= readsAll
+		case ast.NodeTypeGetTag:
+			found |= tagged(n.Left)
+		case ast.NodeTypeHasTag:
+			found |= tagged(n.Left)
 		case ast.NodeTypeVariable:
 			if n.Name == "context" {
 				found |= readsContext | readsCredential
@@ -59,6 +65,14 @@ func readsOf(p *cedar.Policy) (found reads) {
 		return true
 	})
 	return found
+}
+
+// tagged describes the effect of reading a tag. Those of principals do not change.
+func tagged(of ast.IsNode) reads {
+	if v, ok := of.(ast.NodeTypeVariable); ok && v.Name == "principal" {
+		return 0
+	}
+	return readsFacts | readsArguments
 }
 
 // part describes the effect of reading one name of a variable.

@@ -22,6 +22,9 @@ type Circumstances = {
 };
 
 entity Role;
+
+// Numbers among the arguments of a call, by JSON Pointer.
+entity Numbers tags decimal;
 `
 
 // thing lists the attributes of agents, skills, operators and whatever is acted
@@ -45,8 +48,9 @@ const call = `,
   tool?: String,             // what a model wants to run
   requester?: String,        // id of the principal that it is for
   requester_kind?: String,   // operator, agent, skill, bridge
-  risk?: String              // of the capability, in its own words
-}`
+  risk?: String,             // of the capability, in its own words
+  numbers?: Numbers          // among the arguments of the call
+} tags String`
 
 // schemaText writes the schema in Cedar's own language.
 func (v *vocabulary) schemaText() string {

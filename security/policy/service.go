@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"context"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -31,6 +32,9 @@ type ServiceOptions struct {
 	Principal func(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool)
 	// InScope reports whether a credential's own limits let it do an action.
 	InScope func(who *protocol.Principal, action string) bool
+	// Elsewhere yields the findings of other bridges, and the bridges that did not
+	// answer; nil where there are none.
+	Elsewhere func(ctx context.Context) (found []ReportResult, unheard []string)
 }
 
 // A Service runs the commands of the family.

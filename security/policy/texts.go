@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,6 +99,7 @@ func (e *Engine) rebuild() {
 		}
 	}
 	inForce := newProgram(e.words, rules)
+	inForce.version = e.digest()
 	e.program.Store(inForce)
 	if !onTrial {
 		e.trial.Store(nil)
@@ -107,6 +110,19 @@ func (e *Engine) rebuild() {
 		next.report = before.report
 	}
 	e.trial.Store(next)
+}
+
+// digest is the beginning of the SHA-256 of the texts in force, with their names.
+func (e *Engine) digest() string {
+	var texts []string
+	for from, l := range e.texts {
+		if from.Kind != Trial {
+			texts = append(texts, fmt.Sprintf("%q %q %q", from.Kind, from.Name, l.text))
+		}
+	}
+	slices.Sort(texts)
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
+	return hex.EncodeToString(sum[:6])
 }
 
 // set puts a text in force in place of an older one. One that is broken

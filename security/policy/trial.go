@@ -270,8 +270,13 @@ func (r *report) findings() []Finding {
 			Count: d.count.Load(), FirstAt: d.first, LastAt: d.last.Load(), Examples: slices.Clone(d.examples),
 		})
 	}
+	sortFindings(list)
+	return list
+}
+
+// sortFindings puts the most frequent first.
+func sortFindings(list []Finding) {
 	slices.SortFunc(list, func(a, b Finding) int {
 		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Action, b.Action), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Type, b.Type))
 	})
-	return list
 }

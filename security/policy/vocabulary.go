@@ -40,17 +40,17 @@ const (
 // families are the protocol's families of commands. The groups exist even if a
 // bridge was built without the commands.
 var families = []string{
-	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "metrics", "policy",
-	"resource", "scene", "session", "skill", "state", "task", "token", "tool", groupTopic, "vfs",
+	"a2a", "agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "metrics", "policy", "quota",
+	"resource", "scene", "secret", "session", "skill", "state", "task", "token", "tool", groupTopic, "vfs",
 }
 
 // administered are the families that give rights.
-var administered = []string{"audit", "key", "policy", "token"}
+var administered = []string{"audit", "key", "policy", "secret", "token"}
 
 // administeredActions are those of other families that are the administrators'
 // alone: they let models use the tools of a stranger, listen to what somebody
 // sends, or are about the machine and not about a space.
-var administeredActions = []string{"mcp:server.approve", "session:trace", "bridge:config", "bridge:cluster", "bridge:drain"}
+var administeredActions = []string{"mcp:server.approve", "a2a:agent.add", "a2a:agent.approve", "a2a:agent.refresh", "a2a:agent.remove", "session:trace", "bridge:config", "bridge:cluster", "bridge:drain"}
 
 // certificates of one's own: the rest of the family is administration.
 var ownCertificates = []string{"cert:get", "cert:list", "cert:renew", "cert:request"}
