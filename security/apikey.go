@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -34,10 +35,12 @@ type Key struct {
 	Kind      protocol.Kind       `json:"kind"`
 	Space     protocol.SpaceID    `json:"space"`
 	Roles     []string            `json:"roles"`
-	Scopes    []string            `json:"scopes,omitempty"` // actions it is limited to; none limits nothing
-	LLM       *protocol.Allowance `json:"llm,omitempty"`    // what it may ask of language models; nil limits nothing
-	MAC       []byte              `json:"mac"`              // HMAC-SHA-256 of id and secret under the pepper
-	Pepper    []byte              `json:"pepper"`           // tells which pepper, and nothing about it
+	Scopes    []string            `json:"scopes,omitempty"`     // actions it is limited to; none limits nothing
+	LLM       *protocol.Allowance `json:"llm,omitempty"`        // what it may ask of language models; nil limits nothing
+	MAC       []byte              `json:"mac"`                  // HMAC-SHA-256 of id and secret under the pepper
+	Pepper    []byte              `json:"pepper"`               // tells which pepper, and nothing about it
+	Access    bool                `json:"access,omitempty"`     // requests can be signed with its access key, see [Keyring.access]
+	AccessBox []byte              `json:"access_box,omitempty"` // the secret of that, sealed; nil while it follows from MAC and pepper
 	Created   time.Time           `json:"created"`
 	CreatedBy string              `json:"created_by,omitempty"` // id of the principal that made it
 	Expires   time.Time           `json:"expires,omitzero"`
@@ -59,6 +62,19 @@ func (k *Key) principal() *protocol.Principal {
 		Kind: k.Kind, ID: k.Principal, Space: k.Space, Roles: k.Roles, Scopes: k.Scopes,
 		Credential: k.ID, Method: protocol.MethodAPIKey, Expires: k.Expires,
 	}
+}
+
+// SameRights reports whether a changed key gives the same rights: only the marks by
+// which it is recognised may differ.
+func (k *Key) SameRights(now *Key) bool {
+	if now == nil {
+		return false
+	}
+	before, after := *k, *now
+	for _, key := range []*Key{&before, &after} {
+		key.MAC, key.Pepper, key.AccessBox = nil, nil, nil
+	}
+	return records.Same(&before, &after)
 }
 
 // live reports whether the key opens anything at a time.

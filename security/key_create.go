@@ -29,6 +29,7 @@ type KeyCreateParams struct {
 	Scopes    []string            `json:"scopes,omitempty" len:"0-100" each:"1-128" doc:"actions it is limited to, whatever policy says: skill:invoke, skill:* or *; none limits nothing"`
 	LLM       *protocol.Allowance `json:"llm,omitempty" doc:"what it may ask of language models: which ones, how much, how often; absent limits nothing"`
 	Unknown   bool                `json:"allow_unknown,omitempty" doc:"take roles and scopes that neither the bridge nor a policy knows; they are good for nothing until one does"`
+	S3        bool                `json:"s3,omitempty" doc:"also make an access key for S3, which stands for the key and ends with it"`
 	ExpiresIn int64               `json:"expires_in,omitempty" range:"1-3153600000" doc:"seconds until it expires; without it, it does not"`
 }
 
@@ -39,7 +40,9 @@ func (p KeyCreateParams) Target() commands.Resource {
 
 // KeyCreateResult is the result of key.create.
 type KeyCreateResult struct {
-	Secret string `json:"key" doc:"the key itself, shown only here"`
+	Secret       string `json:"key" doc:"the key itself, shown only here"`
+	AccessKey    string `json:"s3_access_key_id,omitempty" doc:"id of the access key for S3; absent unless it was asked for"`
+	AccessSecret string `json:"s3_secret_access_key,omitempty" doc:"its secret, shown only here"`
 	KeyView
 }
 
@@ -67,9 +70,10 @@ func (s *KeyService) Create(ctx context.Context, call *commands.Call, p KeyCreat
 	}
 	now := s.now()
 	id, secret, text := newKey()
+	under := s.Ring.peppers.active()
 	key := &Key{
 		ID: id, Name: p.Name, Principal: string(p.Principal), Kind: p.Kind, Space: space, Roles: p.Roles, Scopes: p.Scopes, LLM: p.LLM,
-		MAC: mac(s.Ring.pepper, id, secret), Pepper: s.Ring.id, Created: now.UTC(), CreatedBy: call.Principal.ID,
+		MAC: mac(under.secret, id, secret), Pepper: under.id, Access: p.S3, Created: now.UTC(), CreatedBy: call.Principal.ID,
 	}
 	if p.ExpiresIn > 0 {
 		key.Expires = now.Add(time.Duration(p.ExpiresIn) * time.Second).UTC()
@@ -80,7 +84,11 @@ func (s *KeyService) Create(ctx context.Context, call *commands.Call, p KeyCreat
 	if s.Changed != nil {
 		s.Changed(ctx, KeyEvent{Call: call, Key: key})
 	}
-	return KeyCreateResult{Secret: text, KeyView: s.view(key)}, nil
+	result := KeyCreateResult{Secret: text, KeyView: s.view(key)}
+	if access, ok := s.Ring.access(key); ok && key.Access {
+		result.AccessKey, result.AccessSecret = access.ID, access.Secret
+	}
+	return result, nil
 }
 
 // mayGive checks that the creator has everything it gives.

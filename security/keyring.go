@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,17 +29,19 @@ const AdminKeyFile = "admin.key"
 // useless. Bridges that share a state share it.
 const PepperFile = "pepper"
 
+// firstPepper is the number of the pepper that is a file.
+const firstPepper = 1
+
 // administratorID is the principal of the key made at the first start.
 const administratorID = "administrator"
 
 // A Keyring recognises API keys.
 type Keyring struct {
-	keys   records.Table[Key]
-	pepper []byte
-	id     []byte // of the pepper
-	decoy  []byte // compared with when the id is unknown, so that both take as long
-	now    func() time.Time
-	used   func(id string) // is told of keys that were recognised; nil tells nobody
+	keys    records.Table[Key]
+	peppers *peppers
+	now     func() time.Time
+	used    func(id string)                           // is told of keys that were recognised; nil tells nobody
+	aged    func(key *Key, under *pepper, mac []byte) // is told of keys under older peppers, and of their MACs under the newest; nil tells nobody
 }
 
 // OpenKeyring opens the keyring of the bridge whose data folder is dir. The
@@ -54,8 +58,21 @@ func OpenKeyring(dir string, keys records.Table[Key]) (*Keyring, error) {
 	if len(pepper) != pepperBytes {
 		return nil, fmt.Errorf("the pepper has %d bytes instead of %d: keys cannot be recognised", len(pepper), pepperBytes)
 	}
-	return &Keyring{keys: keys, pepper: pepper, id: mac(pepper, "", "")[:pepperIDBytes], decoy: mac(pepper, "", "decoy"), now: time.Now}, nil
+	ring := &Keyring{keys: keys, now: time.Now}
+	ring.peppers = &peppers{file: newPepper(firstPepper, pepper), now: func() time.Time { return ring.now() }}
+	return ring, nil
 }
+
+// Rotate has the pepper have versions, which are in a table and sealed there. It is
+// called before the table is loaded.
+func (r *Keyring) Rotate(versions records.Table[PepperRecord], sealer Sealer) {
+	r.peppers.table, r.peppers.sealer = versions, sealer
+	versions.OnChange(func(string, *PepperRecord, *PepperRecord) { r.peppers.changes.Add(1) })
+}
+
+// Fingerprint tells the pepper of the file, and so the bridges that share it, from
+// all others. It is no secret.
+func (r *Keyring) Fingerprint() string { return hex.EncodeToString(r.peppers.file.id) }
 
 // EnsureAdministrator makes the administrator's key if there is none yet and
 // reports whether it did. A key that was made under another pepper, as in a
@@ -65,7 +82,7 @@ func OpenKeyring(dir string, keys records.Table[Key]) (*Keyring, error) {
 // start puts on the ring.
 func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.Time) (made bool, err error) {
 	for _, key := range r.keys.All() {
-		if key.principal().Administrator() && bytes.Equal(key.Pepper, r.id) && key.live(now) {
+		if key.principal().Administrator() && r.peppers.of(key.Pepper) != nil && key.live(now) {
 			return false, nil
 		}
 	}
@@ -84,14 +101,15 @@ func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.
 	if !ok {
 		return false, fmt.Errorf("%s does not hold an API key; remove it to have a new one made", AdminKeyFile)
 	}
+	under := r.peppers.active()
 	_, err = r.keys.Put(ctx, id, &Key{
 		ID:        id,
 		Principal: administratorID,
 		Kind:      protocol.KindOperator,
 		Space:     protocol.DefaultSpace,
 		Roles:     []string{protocol.RoleAdministrator},
-		MAC:       mac(r.pepper, id, secret),
-		Pepper:    r.id,
+		MAC:       mac(under.secret, id, secret),
+		Pepper:    under.id,
 		Created:   now.UTC(),
 	})
 	return err == nil, err
@@ -120,17 +138,24 @@ func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
 	if !ok {
 		return nil, false
 	}
-	shown := mac(r.pepper, id, secret)
+	active := r.peppers.active()
 	key, _, ok := r.keys.Get(id)
-	if !ok {
-		_ = hmac.Equal(shown, r.decoy)
+	var under *pepper
+	if ok {
+		under = r.peppers.of(key.Pepper)
+	}
+	if under == nil {
+		_ = hmac.Equal(mac(active.secret, id, secret), active.decoy)
 		return nil, false
 	}
-	if !hmac.Equal(shown, key.MAC) || !key.live(r.now()) {
+	if !hmac.Equal(mac(under.secret, id, secret), key.MAC) || !key.live(r.now()) {
 		return nil, false
 	}
 	if r.used != nil {
 		r.used(id)
+	}
+	if under != active && r.aged != nil {
+		r.aged(key, active, mac(active.secret, id, secret))
 	}
 	return key.principal(), true
 }
@@ -154,9 +179,38 @@ func (r *Keyring) wrong(text string) (of protocol.Party, why error) {
 	return key.Party(), fmt.Errorf("the secret of API key %s is wrong", id)
 }
 
-// MAC is a keyed hash of a secret of another kind than API keys, by which the
-// secret is recognised and not found: under the pepper, like theirs.
-func (r *Keyring) MAC(kind, id, secret string) []byte { return mac(r.pepper, kind+"/"+id, secret) }
+// Derive returns a secret that all bridges with the same file have, whatever the
+// versions of the pepper. It needs no table.
+func (r *Keyring) Derive(kind, id, secret string) []byte {
+	return mac(r.peppers.file.secret, kind+"/"+id, secret)
+}
+
+// Stamp is a keyed hash of a secret of another kind than API keys, by which the
+// secret is recognised and not found: under the pepper, like theirs. It begins with
+// the id of the pepper, unless that is the file's.
+func (r *Keyring) Stamp(kind, id, secret string) []byte {
+	active := r.peppers.active()
+	stamp := mac(active.secret, kind+"/"+id, secret)
+	if active.version == firstPepper {
+		return stamp
+	}
+	return append(bytes.Clone(active.id), stamp...)
+}
+
+// Stamped reports whether a stamp is of a secret.
+func (r *Keyring) Stamped(stamp []byte, kind, id, secret string) bool {
+	pepper, sum := splitStamp(stamp)
+	under := r.peppers.of(pepper)
+	return under != nil && hmac.Equal(mac(under.secret, kind+"/"+id, secret), sum)
+}
+
+// splitStamp returns the id of a stamp's pepper, none for the file's, and its hash.
+func splitStamp(stamp []byte) (pepper, sum []byte) {
+	if len(stamp) <= sha256.Size {
+		return nil, stamp
+	}
+	return stamp[:len(stamp)-sha256.Size], stamp[len(stamp)-sha256.Size:]
+}
 
 // Allowance is what a key may ask of language models, nil if nothing limits it.
 func (r *Keyring) Allowance(id string) *protocol.Allowance {

@@ -45,11 +45,6 @@ type KeyOptions struct {
 	Uses     records.Table[KeyUse]
 	BridgeID string
 	Log      *slog.Logger
-	// DataKeys seal stored values; without them there is nothing to rotate.
-	DataKeys DataKeys
-	// Reseal seals anew the values that older data keys have sealed, and counts
-	// them that was; optional.
-	Reseal func(context.Context) (int, error)
 	// Clash reports whether another kind of party has the id: a
 	// device, if it is a person's or a program's, or the other way round;
 	// optional.
@@ -67,16 +62,20 @@ type KeyService struct {
 	now  func() time.Time
 
 	used sync.Map // of *atomic.Int64 by key id: Unix seconds of the last use
+
+	renewing sync.Mutex
+	renewals map[string]renewal // by key id: to be stored
+	aged     chan struct{}      // holds a token when there are any
 }
 
 // NewKeyService returns the service for a ring, which it tells of uses from
 // then on.
 func NewKeyService(o KeyOptions) *KeyService {
-	s := &KeyService{KeyOptions: o, keys: o.Ring.keys, now: o.Ring.now}
+	s := &KeyService{KeyOptions: o, keys: o.Ring.keys, now: o.Ring.now, renewals: make(map[string]renewal), aged: make(chan struct{}, 1)}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Ring.used = s.note
+	o.Ring.used, o.Ring.aged = s.note, s.renew
 	return s
 }
 
@@ -86,7 +85,6 @@ func (s *KeyService) Commands() []commands.Command {
 		commands.New(keyCreate, s.Create),
 		commands.New(keyList, s.List),
 		commands.New(keyRevoke, s.Revoke),
-		commands.New(keyRotate, s.Rotate),
 	}
 }
 
@@ -115,7 +113,7 @@ func (s *KeyService) lastUse(id string) time.Time {
 	return time.Time{}
 }
 
-// Run stores last uses, and forgets keys that have been dead for long, until
+// Run stores last uses, has keys that are shown be recognised by the newest pepper, and forgets keys that have been dead for long, until
 // ctx ends.
 func (s *KeyService) Run(ctx context.Context) error {
 	ticker := time.NewTicker(usesEvery)
@@ -127,6 +125,8 @@ func (s *KeyService) Run(ctx context.Context) error {
 			defer cancel()
 			s.storeUses(last, 0)
 			return nil
+		case <-s.aged:
+			s.storeRenewals(ctx)
 		case <-ticker.C:
 			s.storeUses(ctx, useGrain)
 			s.forget(ctx)
@@ -180,6 +180,7 @@ type KeyView struct {
 	Roles     []string            `json:"roles" doc:"roles that policies grant permissions to; empty if it has none"`
 	Scopes    []string            `json:"scopes" doc:"actions it is limited to; none limits nothing"`
 	LLM       *protocol.Allowance `json:"llm,omitempty" doc:"what it may ask of language models; absent limits nothing"`
+	S3        bool                `json:"s3,omitempty" doc:"it has an access key for S3"`
 	State     KeyState            `json:"state" doc:"live, expired or revoked; only a live key opens anything"`
 	CreatedAt int64               `json:"created_at" doc:"Unix milliseconds, as all times here"`
 	CreatedBy string              `json:"created_by,omitempty" doc:"id of the principal that made it"`
@@ -202,7 +203,7 @@ const (
 func (s *KeyService) view(k *Key) KeyView {
 	v := KeyView{
 		ID: k.ID, Name: k.Name, Principal: k.Principal, Kind: k.Kind, Space: k.Space,
-		Roles: append([]string{}, k.Roles...), Scopes: append([]string{}, k.Scopes...), LLM: k.LLM, State: s.state(k),
+		Roles: append([]string{}, k.Roles...), Scopes: append([]string{}, k.Scopes...), LLM: k.LLM, S3: k.Access, State: s.state(k),
 		CreatedAt: milliseconds(k.Created), CreatedBy: k.CreatedBy, ExpiresAt: milliseconds(k.Expires),
 		RevokedAt: milliseconds(k.Revoked), Reason: k.Reason, LastUseAt: milliseconds(s.lastUse(k.ID)),
 	}

@@ -48,7 +48,8 @@ var (
 // A DataKey is a data key at rest.
 type DataKey struct {
 	Created time.Time `json:"created"`
-	Box     []byte    `json:"box"` // the key, sealed with the master key: nonce, box
+	Box     []byte    `json:"box"`              // the key, sealed with the master key: nonce, box
+	Staged  bool      `json:"staged,omitempty"` // nothing is sealed with it yet
 }
 
 // A Ring seals and opens. It is safe for use by several goroutines, and so are
@@ -86,18 +87,19 @@ func aead(key []byte) (cipher.AEAD, error) {
 // Check makes the first data key if there is none, and fails if the newest
 // cannot be opened. It returns how many older ones cannot.
 func (r *Ring) Check(ctx context.Context) (lost int, err error) {
-	ids := r.ids()
-	for i, id := range ids {
-		if _, err := r.box(id); err != nil && i == 0 {
+	newest, err := r.newest()
+	if errors.Is(err, ErrUnknownKey) {
+		_, err = r.Rotate(ctx)
+		return 0, err
+	}
+	for _, id := range r.ids() {
+		if _, err := r.box(id); err != nil && id == newest {
 			return 0, err
 		} else if err != nil {
 			lost++
 		}
 	}
-	if len(ids) == 0 {
-		_, err = r.Rotate(ctx)
-	}
-	return lost, err
+	return lost, nil
 }
 
 // ids lists the ids of the data keys, the newest first.
@@ -127,6 +129,9 @@ func (r *Ring) ids() []string {
 func (r *Ring) newest() (string, error) {
 	newest, at := "", time.Time{}
 	for id, k := range r.keys.All() {
+		if k.Staged {
+			continue
+		}
 		if newest == "" || k.Created.After(at) || k.Created.Equal(at) && id > newest {
 			newest, at = id, k.Created
 		}
@@ -139,20 +144,52 @@ func (r *Ring) newest() (string, error) {
 
 // Rotate makes a new data key, which seals from then on, on every bridge.
 func (r *Ring) Rotate(ctx context.Context) (id string, err error) {
+	if id, err = r.Stage(ctx); err == nil {
+		err = r.Activate(ctx, id)
+	}
+	return id, err
+}
+
+// Stage makes a data key that opens and does not seal yet, so that all bridges can
+// know it before anything is sealed with it. If there is one already, it is that.
+func (r *Ring) Stage(ctx context.Context) (id string, err error) {
+	made := r.now().UTC()
+	for _, id := range r.ids() { // the newest first
+		k, _, ok := r.keys.Get(id)
+		if !ok {
+			continue
+		}
+		if _, err := r.box(id); k.Staged && err == nil {
+			return id, nil
+		}
+		if !made.After(k.Created) { // clocks differ between bridges, and go back
+			made = k.Created.Add(time.Nanosecond)
+		}
+	}
 	random := make([]byte, idSize+keySize+nonceSize)
 	_, _ = rand.Read(random) // never fails
 	id = hex.EncodeToString(random[:idSize])
 	key, nonce := random[idSize:idSize+keySize], random[idSize+keySize:]
 	defer clear(key)
-	made := r.now().UTC()
-	if newest, err := r.newest(); err == nil { // clocks differ between bridges, and go back
-		if k, _, ok := r.keys.Get(newest); ok && !made.After(k.Created) {
-			made = k.Created.Add(time.Nanosecond)
-		}
-	}
 	box := r.master.Seal(slices.Clone(nonce), nonce, key, label(id))
-	_, err = r.keys.Create(ctx, id, &DataKey{Created: made, Box: box})
+	_, err = r.keys.Create(ctx, id, &DataKey{Created: made, Box: box, Staged: true})
 	return id, err
+}
+
+// Activate has a data key that was staged seal from now on, on every bridge.
+func (r *Ring) Activate(ctx context.Context, id string) error {
+	if _, err := r.box(id); err != nil {
+		return err
+	}
+	_, _, err := records.Change(ctx, r.keys, id, func(k *DataKey, _ uint64) (*DataKey, error) {
+		if k == nil {
+			return nil, ErrUnknownKey
+		}
+		active := *k
+		active.Staged = false
+		return &active, nil
+	})
+	return err
 }
 
 func label(id string) []byte { return []byte("aibridge data key\x00" + id) }
@@ -262,14 +299,18 @@ type View struct {
 	ID      string    `json:"key_id" doc:"id of the data key"`
 	Created time.Time `json:"created_at" doc:"when it was made"`
 	Seals   bool      `json:"seals" doc:"whether what is new is sealed with it; the others open only"`
+	Staged  bool      `json:"staged,omitempty" doc:"nothing was sealed with it yet"`
+	Lost    bool      `json:"lost,omitempty" doc:"it was sealed with another master key, and opens nothing"`
 }
 
 // List lists the data keys, the newest first.
 func (r *Ring) List() []View {
 	var views []View
-	for i, id := range r.ids() {
+	newest, _ := r.newest()
+	for _, id := range r.ids() {
 		if k, _, ok := r.keys.Get(id); ok {
-			views = append(views, View{ID: id, Created: k.Created, Seals: i == 0})
+			_, err := r.box(id)
+			views = append(views, View{ID: id, Created: k.Created, Seals: id == newest, Staged: k.Staged, Lost: err != nil})
 		}
 	}
 	return views
