@@ -117,6 +117,8 @@ type Shown struct {
 	Door        string            // by which they came: mqtt, http, ws
 	Client      string            // MQTT client id, "" for others
 	From        netip.Addr
+	// Signed reports whether the signature is made with a secret.
+	Signed func(secret string) bool
 }
 
 // A SecretKind is the kind of a secret.
@@ -128,7 +130,8 @@ const (
 	KeySecret
 	TokenSecret
 	PasswordSecret
-	NoSecret // none the bridge knows, which is not the same as showing nothing
+	AccessSecret // the id of an access key, whose secret has signed and is not shown
+	NoSecret     // none the bridge knows, which is not the same as showing nothing
 )
 
 // errConflict is shown two credentials of two parties.
@@ -196,6 +199,12 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 		who, ok := a.options.Keys.Recognise(s.Secret)
 		if !ok {
 			return nil, errors.New("no such key")
+		}
+		return join(who, holder)
+	case kind == AccessSecret:
+		who, ok := a.options.Keys.recogniseAccess(s.Secret, s.Signed)
+		if !ok {
+			return nil, errors.New("the signature is not by a live access key")
 		}
 		return join(who, holder)
 	case kind == TokenSecret && a.options.Tokens != nil:
@@ -304,6 +313,9 @@ func (s *Shown) names() []string {
 		names = append(names, "client "+s.Client)
 	}
 	if id, _, ok := parseKey(s.Secret); ok {
+		names = append(names, "key "+id)
+	}
+	if id, ok := strings.CutPrefix(s.Secret, keyPrefix); ok && s.Kind == AccessSecret {
 		names = append(names, "key "+id)
 	}
 	if s.User != "" {

@@ -22,6 +22,24 @@ func (a *Authenticator) Request(r *http.Request) (*protocol.Principal, error) {
 	return a.Authenticate(r.Context(), s)
 }
 
+// Basic is [Authenticator.Request] for clients that show a user name and a
+// password by HTTP Basic (RFC 7617) too, as those of MQTT do.
+func (a *Authenticator) Basic(r *http.Request) (*protocol.Principal, error) {
+	authorizations := r.Header.Values("Authorization")
+	user, password, basic := r.BasicAuth()
+	if len(authorizations) != 1 || !basic || len(r.Header.Values("X-Api-Key")) > 0 {
+		return a.Request(r)
+	}
+	return a.Password(r.Context(), Shown{Door: "http", From: remote(r), Certificate: peer(r)}, user, []byte(password))
+}
+
+// Signed authenticates a request that is signed with the secret of an access key.
+func (a *Authenticator) Signed(r *http.Request, access string, check func(secret string) bool) (*protocol.Principal, error) {
+	return a.Authenticate(r.Context(), Shown{
+		Door: "http", From: remote(r), Certificate: peer(r), Secret: access, Kind: AccessSecret, Signed: check,
+	})
+}
+
 // Header authenticates who shows an API key or a token in headers as HTTP has
 // them, by another door. Who shows none counts as the one whose API key is given
 // otherwise, "" for nobody.

@@ -28,6 +28,7 @@ type Throttle struct {
 	addresses failures[netip.Addr]
 	names     failures[nameHash]
 	regulars  regulars
+	news      news
 }
 
 // A nameHash stands for a name that a stranger made up, however long.
@@ -66,9 +67,14 @@ func (t *Throttle) failed(from netip.Addr, names ...string) (delay, wait time.Du
 	if delay, wait = t.addresses.failed(prefix(from)); wait > 0 {
 		return 0, wait
 	}
-	for _, name := range names {
-		d, w := t.names.failed(hashOf(name))
+	hashes := make([]nameHash, len(names))
+	for i, name := range names {
+		hashes[i] = hashOf(name)
+		d, w := t.names.failed(hashes[i])
 		delay, wait = max(delay, d), max(wait, w)
+	}
+	if wait == 0 {
+		t.news.add(prefix(from), hashes)
 	}
 	return delay, wait
 }

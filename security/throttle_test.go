@@ -65,3 +65,34 @@ func BenchmarkThrottleUnderAttackFromEverywhere(b *testing.B) {
 		i++
 	}
 }
+
+func TestThrottlesHearOfFailuresElsewhere(t *testing.T) {
+	now := time.Unix(0, 0)
+	here, there := NewThrottle(func() time.Time { return now }), NewThrottle(func() time.Time { return now })
+	here.Shared()
+	there.Shared()
+	for i := range freeFailures {
+		if _, wait := here.failed(address(1), "user anna"); wait > 0 {
+			t.Fatalf("failure %d has to wait", i)
+		}
+	}
+	there.Heard(here.News())
+	if _, wait := there.failed(address(1)); wait != waitFor {
+		t.Errorf("the address has to wait for %v", wait)
+	}
+	if _, wait := there.failed(address(2), "user anna"); wait != waitFor {
+		t.Errorf("the name has to wait for %v", wait)
+	}
+	if _, wait := there.failed(address(2), "user bob"); wait != 0 {
+		t.Errorf("another name has to wait for %v", wait)
+	}
+	if news := here.News(); len(news) != 0 {
+		t.Errorf("it is told again: %v", news)
+	}
+	for range 2 * mostNews {
+		here.failed(address(3))
+	}
+	if news := here.News(); len(news) != freeFailures {
+		t.Errorf("%d failures are told: those that are not answered count nowhere", len(news))
+	}
+}

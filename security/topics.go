@@ -38,6 +38,8 @@ type TopicOptions struct {
 	// Owner is the principal whose client uses an id in a space, if such a
 	// client is connected.
 	Owner func(space protocol.SpaceID, clientID string) (who *protocol.Principal, ok bool)
+	// A2A says that there are the topics of A2A over MQTT.
+	A2A bool
 	// Standing tells the ties of a principal to agents, Caps, scenes and tasks.
 	// Without it nobody has any.
 	Standing Standing
@@ -60,6 +62,10 @@ type Standing interface {
 	MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool
 	MayHearScene(who *protocol.Principal, scene protocol.SceneType, id protocol.CapID) bool
 	MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool
+	// MayFollowFiles reports whether a principal may hear of changes of a group's
+	// files. It may not follow a group without files: that looks like another
+	// principal's.
+	MayFollowFiles(who *protocol.Principal, group string) bool
 }
 
 // NewTopicRights makes the rights for the topics under one root.
@@ -95,10 +101,14 @@ const (
 	events    kind = "events"
 	files     kind = "file"
 	entities  kind = "entity"  // what Home Assistant is told
+	a2a       kind = "a2a"     // of A2A over MQTT, which has rules of its own
 	outside   kind = "outside" // not under the root
 	dollar    kind = "dollar"  // begins with $, and is not the server's
 	other     kind = "other"   // under the root, or reaching over several kinds
 )
+
+// a2aRoot begins the topics of A2A over MQTT.
+const a2aRoot = "$a2a/"
 
 const onlyTheBridge = "only the bridge publishes here"
 
@@ -133,6 +143,8 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		switch {
 		case serversOwn(topic):
 			return p, "topics under $SYS and $share are the server's"
+		case r.A2A && strings.HasPrefix(topic, a2aRoot):
+			return topicClass{kind: a2a, own: true}, ""
 		case strings.HasPrefix(topic, "$"):
 			return topicClass{kind: dollar}, ""
 		}
@@ -212,6 +224,8 @@ func (r *TopicRights) subscribing(who *protocol.Principal, filter string) topicC
 		switch first, _, _ := strings.Cut(filter, "/"); {
 		case first == "#", first == "+", first == r.Topics.Root(), serversOwn(filter):
 			return topicClass{kind: other}
+		case r.A2A && strings.HasPrefix(filter, a2aRoot):
+			return topicClass{kind: a2a, own: true}
 		case strings.HasPrefix(first, "$"):
 			return topicClass{kind: dollar}
 		}
@@ -248,7 +262,8 @@ func (r *TopicRights) subscribing(who *protocol.Principal, filter string) topicC
 		// Requests of clients are for the bridge alone, and its
 		// answers for the requester alone.
 		verb, _, _ := strings.Cut(leaf, "/")
-		return topicClass{kind: files, own: one && (verb == "status" || verb == "data")}
+		own := verb == "status" || verb == "data" || leaf == "event" && r.Standing.MayFollowFiles(who, id)
+		return topicClass{kind: files, own: one && own}
 	case "event":
 		return topicClass{kind: events}
 	case "entity":
@@ -368,6 +383,7 @@ func (r *TopicRights) owns(who *protocol.Principal, clientID string) bool {
 type noStanding struct{}
 
 func (noStanding) OwnsAgent(*protocol.Principal, protocol.AgentID) bool         { return false }
+func (noStanding) MayFollowFiles(*protocol.Principal, string) bool              { return false }
 func (noStanding) MayUseChannel(*protocol.Principal, protocol.CapID, bool) bool { return false }
 func (noStanding) MayHearScene(*protocol.Principal, protocol.SceneType, protocol.CapID) bool {
 	return false

@@ -57,6 +57,10 @@ func (lampStanding) MayHearScene(who *protocol.Principal, scene protocol.SceneTy
 	return who == device && scene == "HOME" && id == "climate"
 }
 
+func (lampStanding) MayFollowFiles(who *protocol.Principal, group string) bool {
+	return who == device && group == "pictures"
+}
+
 func (lampStanding) MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool {
 	return who == device && id == "mine"
 }
@@ -178,6 +182,9 @@ func TestWhoMaySubscribeWhere(t *testing.T) {
 		{"aibridge/task/+/event", false, true},
 		{"aibridge/vfs/pictures/status/#", true, true},
 		{"aibridge/vfs/pictures/data/t/#", true, true},
+		{"aibridge/vfs/pictures/event", true, true},
+		{"aibridge/vfs/secrets/event", false, true},
+		{"aibridge/vfs/+/event", false, true},
 		{"aibridge/vfs/pictures/put/#", false, true},
 		{"aibridge/vfs/pictures/#", false, true},
 		{"aibridge/vfs/+/status/#", false, true},
@@ -289,6 +296,7 @@ func (member) OwnsAgent(*protocol.Principal, protocol.AgentID) bool           { 
 func (member) MayHearScene(*protocol.Principal, protocol.SceneType, protocol.CapID) bool {
 	return false
 }
+func (member) MayFollowFiles(*protocol.Principal, string) bool         { return false }
 func (member) MayFollowTask(*protocol.Principal, protocol.TaskID) bool { return false }
 
 func TestWhatOperatorsAndObserversHear(t *testing.T) {

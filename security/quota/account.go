@@ -57,6 +57,8 @@ func costOf(n, rate int) int64 {
 type account struct {
 	requests, refusals, messages, bytes bucket
 	connections                         int64 // under the shard's lock
+
+	elsewhere *elsewhere // nil on a bridge that works alone
 }
 
 // idle reports whether nothing would change if the account were forgotten.

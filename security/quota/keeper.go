@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ type Options struct {
 	Space      Limits // of all principals of a space together, administrators apart
 	Now        func() time.Time
 	Records    RecordLimits
+	Shared     bool                  // bridges beside this one let the same parties in, see [Keeper.Share]
 	Registerer prometheus.Registerer // nil keeps the metrics to itself
 }
 
@@ -31,6 +33,9 @@ type Keeper struct {
 	metrics *metrics
 	records *Records
 	room    int // accounts of a shard above which idle ones are looked for
+
+	sharing sync.Mutex                               // held while others are told, or have told
+	told    atomic.Pointer[map[protocol.Party][]Use] // by other bridges
 }
 
 const (
@@ -50,6 +55,7 @@ func New(o Options) (*Keeper, error) {
 		o.Now = time.Now
 	}
 	k := &Keeper{options: o, start: o.Now(), seed: maphash.MakeSeed(), room: perShard}
+	k.told.Store(new(map[protocol.Party][]Use))
 	for i := range k.shards {
 		k.shards[i].of = make(map[protocol.Party]*account)
 	}
@@ -102,10 +108,10 @@ func (k *Keeper) Refusal(who *protocol.Principal) {
 	own, space := k.limits(who)
 	now := k.now()
 	if own.Refusals > 0 {
-		k.account(who.Party(), now).refusals.take(now, 1, own.Refusals)
+		k.account(who.Party(), own, now).refuse(now, own)
 	}
 	if space.Refusals > 0 {
-		k.account(protocol.Party{Space: who.Home()}, now).refusals.take(now, 1, space.Refusals)
+		k.account(protocol.Party{Space: who.Home()}, space, now).refuse(now, space)
 	}
 }
 
@@ -146,18 +152,30 @@ func (k *Keeper) take(who *protocol.Principal, what kind, size int) refusal {
 		return refusal{}
 	}
 	now := k.now()
-	mine := k.account(who.Party(), now)
-	if r := mine.take(now, own, what, size); r.limit != "" {
+	mine := k.account(who.Party(), own, now)
+	mine.asks(what, size)
+	here := mine.rated(own)
+	if r := mine.take(now, here, what, size); r.limit != "" {
+		r.most = own.rate(r.limit)
 		return k.refused(r, ofPrincipal)
 	}
 	if space.none() {
 		return refusal{}
 	}
-	if r := k.account(protocol.Party{Space: who.Home()}, now).take(now, space, what, size); r.limit != "" {
-		mine.giveBack(own, what, size)
+	all := k.account(protocol.Party{Space: who.Home()}, space, now)
+	all.asks(what, size)
+	if r := all.take(now, all.rated(space), what, size); r.limit != "" {
+		mine.giveBack(here, what, size)
+		r.most = space.rate(r.limit)
 		return k.refused(r, ofSpace)
 	}
 	return refusal{}
+}
+
+// refuse counts a refusal.
+func (a *account) refuse(now int64, l Limits) {
+	a.asks(refusals, 0)
+	a.refusals.take(now, 1, a.rated(l).Refusals)
 }
 
 func (k *Keeper) refused(r refusal, whose string) refusal {
@@ -221,15 +239,15 @@ func (k *Keeper) connections(who *protocol.Principal, more int64, within func(n,
 	}
 	own, space := k.limits(who)
 	var first refusal
-	count := func(p protocol.Party, most int, whose string) {
-		n := k.shard(p).connections(p, more)
+	count := func(p protocol.Party, l Limits, whose string) {
+		n, most := k.shard(p).connections(p, more, func() *account { return k.newAccount(p, l) }), l.Connections
 		if most > 0 && first.limit == "" && !within(n, int64(most)) {
 			first = k.refused(refusal{limit: connections, most: most, wait: retryConnection}, whose)
 		}
 	}
-	count(who.Party(), own.Connections, ofPrincipal)
+	count(who.Party(), own, ofPrincipal)
 	if !who.Administrator() {
-		count(protocol.Party{Space: who.Home()}, space.Connections, ofSpace)
+		count(protocol.Party{Space: who.Home()}, space, ofSpace)
 	}
 	if first.limit == "" {
 		return nil
@@ -237,9 +255,9 @@ func (k *Keeper) connections(who *protocol.Principal, more int64, within func(n,
 	return first.error()
 }
 
-// connections adds to a party's connections and returns the new number.
-// The lock keeps the account from being forgotten meanwhile.
-func (s *shard) connections(p protocol.Party, more int64) int64 {
+// connections adds to a party's connections and returns the new number, with those at
+// other bridges. The lock keeps the account from being forgotten meanwhile.
+func (s *shard) connections(p protocol.Party, more int64, open func() *account) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.of[p]
@@ -247,11 +265,24 @@ func (s *shard) connections(p protocol.Party, more int64) int64 {
 		if more == 0 {
 			return 0
 		}
-		a = new(account)
+		a = open()
 		s.of[p] = a
 	}
 	a.connections += more
+	if a.elsewhere != nil {
+		return a.connections + a.elsewhere.connections.Load()
+	}
 	return a.connections
+}
+
+// newAccount is one of a party with limits.
+func (k *Keeper) newAccount(p protocol.Party, l Limits) *account {
+	a := new(account)
+	if k.options.Shared {
+		a.elsewhere = &elsewhere{limits: l}
+		a.elsewhere.leave((*k.told.Load())[p])
+	}
+	return a
 }
 
 // Limits returns the limits of a principal and of its whole space. What
@@ -275,7 +306,7 @@ func (k *Keeper) shard(p protocol.Party) *shard {
 }
 
 // account finds the account of a party, or opens it.
-func (k *Keeper) account(p protocol.Party, now int64) *account {
+func (k *Keeper) account(p protocol.Party, l Limits, now int64) *account {
 	s := k.shard(p)
 	s.mu.RLock()
 	a := s.of[p]
@@ -291,7 +322,7 @@ func (k *Keeper) account(p protocol.Party, now int64) *account {
 	if len(s.of) >= max(k.room, 2*s.cleaned) {
 		s.forget(now)
 	}
-	a = new(account)
+	a = k.newAccount(p, l)
 	s.of[p] = a
 	return a
 }

@@ -334,12 +334,16 @@ func TestAskingCostsNoMemory(t *testing.T) {
 }
 
 func BenchmarkAdmit(b *testing.B) {
-	k, err := New(Options{Principal: Limits{Requests: 1 << 30, Bytes: 1 << 30}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	lamp := agent("lamp", "")
-	for b.Loop() {
-		_ = k.Admit(lamp, 100)
+	for name, shared := range map[string]bool{"alone": false, "beside others": true} {
+		b.Run(name, func(b *testing.B) {
+			k, err := New(Options{Principal: Limits{Requests: 1 << 30, Bytes: 1 << 30}, Shared: shared})
+			if err != nil {
+				b.Fatal(err)
+			}
+			lamp := agent("lamp", "")
+			for b.Loop() {
+				_ = k.Admit(lamp, 100)
+			}
+		})
 	}
 }

@@ -19,6 +19,19 @@ type Limits struct {
 // none reports whether nothing is limited.
 func (l Limits) none() bool { return l == Limits{} }
 
+// rate is the limit of a rate.
+func (l Limits) rate(of kind) int {
+	switch of {
+	case requests:
+		return l.Requests
+	case refusals:
+		return l.Refusals
+	case messages:
+		return l.Messages
+	}
+	return l.Bytes
+}
+
 // A kind names a limited resource, in metrics and details of errors.
 type kind string
 

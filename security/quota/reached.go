@@ -34,6 +34,7 @@ func (k *Keeper) reached(p protocol.Party, l Limits, whose string) (reached []st
 		return nil
 	}
 	now := k.now()
+	l = a.rated(l)
 	for _, rate := range []struct {
 		what   kind
 		bucket *bucket

@@ -95,3 +95,10 @@ func (r *Records) Of(owner protocol.Party) int {
 	defer r.mu.Unlock()
 	return r.byParty[owner]
 }
+
+// In is how many records all of a space have together.
+func (r *Records) In(space protocol.SpaceID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bySpace[space]
+}
