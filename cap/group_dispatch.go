@@ -95,9 +95,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 		return DispatchResult{}, err
 	}
 	o := dispatch.Order{
-		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params, Extension: call.VendorData(),
-		Caller: callerOf(call), TraceID: call.TraceID, Priority: call.Priority,
-		Completion: p.Completion, Patience: time.Duration(p.Deadline) * time.Millisecond,
+		Command: commandOf(call, c, g, &p), Caller: callerOf(call), Completion: p.Completion, Patience: time.Duration(p.Deadline) * time.Millisecond,
 	}
 	if o.Completion.Policy == "" {
 		o.Completion.Policy = dispatch.All
@@ -117,6 +115,14 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 		result.Roster[i] = RosterEntry{m.Skill, m.Role, m.State}
 	}
 	return result, nil
+}
+
+// commandOf is what the members of a group are to do.
+func commandOf(call *commands.Call, c *Cap, g *Group, p *DispatchParams) dispatch.Command {
+	return dispatch.Command{
+		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params, Extension: call.VendorData(),
+		TraceID: call.TraceID, Priority: call.Priority,
+	}
 }
 
 // callerOf describes the caller of a dispatch and its request.

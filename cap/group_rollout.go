@@ -37,8 +37,7 @@ func (s *Service) rollOut(ctx context.Context, call *commands.Call, c *Cap, g *G
 		return DispatchResult{}, protocol.InvalidParam("rollout.canary.count", "is more than the number of members")
 	}
 	r, err := s.opts.Rollouts.Start(ctx, rollout.Order{
-		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params, Extension: call.VendorData(),
-		Caller: callerOf(call), TraceID: call.TraceID, Priority: call.Priority, Patience: time.Duration(p.Deadline) * time.Millisecond,
+		Command: commandOf(call, c, g, &p), Caller: callerOf(call), Patience: time.Duration(p.Deadline) * time.Millisecond,
 		Plan: p.Plan, Selector: g.Selector, Members: members,
 	})
 	if err != nil {

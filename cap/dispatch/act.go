@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"encoding/json"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/ask"
@@ -63,7 +64,7 @@ func (r *run) invocation(i int) *ask.Durable {
 	d := r.d
 	return &ask.Durable{
 		ID: d.invocationID(i), Space: d.Space, Skill: d.Seats[i].Skill, Agent: r.members[i].agent,
-		Capability: d.Capability, Params: d.Params, Extension: d.Extension, Caller: d.callerName(), TraceID: d.TraceID, Priority: d.Priority, Deadline: r.deadline(),
+		Capability: d.Capability, Params: d.Params, Extension: d.Extension, Caller: d.callerName(), TraceID: d.TraceID, Priority: d.Priority, Deadline: time.Now().Add(r.until(r.ends)),
 		Listener: ask.ListenerFunc(func(n ask.Notice) { r.hear(i, n) }),
 	}
 }
@@ -153,7 +154,7 @@ func (r *run) publish(name string, data any) {
 	}
 	r.seq++
 	r.e.opts.Publish(protocol.Everybody(cmp.Or(r.d.Home, protocol.DefaultSpace)), r.d.ID, &protocol.Event{
-		Version: protocol.Version, ID: string(r.d.ID), Timestamp: r.e.opts.Now().UnixMilli(), Name: name, Seq: r.seq, Data: raw,
+		Version: protocol.Version, ID: string(r.d.ID), Timestamp: r.e.opts.Clock.Now().UnixMilli(), Name: name, Seq: r.seq, Data: raw,
 		Metadata: protocol.Metadata{SenderID: r.e.opts.BridgeID, TraceID: r.d.TraceID},
 	})
 }

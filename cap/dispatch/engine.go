@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
@@ -46,8 +46,8 @@ type Options struct {
 	Pace       time.Duration // at least between two batches of one dispatch, default 5 ms
 	Watch      time.Duration // between two checks for members that came back, default 250 ms
 
-	Log *slog.Logger
-	Now func() time.Time
+	Log   *slog.Logger
+	Clock *clock.Clock // default: a new one
 }
 
 func (o *Options) setDefaults() {
@@ -75,8 +75,8 @@ func (o *Options) setDefaults() {
 	if o.Orphaned == nil {
 		o.Orphaned = func(context.Context) (func(string) bool, error) { return func(string) bool { return true }, nil }
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = clock.New()
 	}
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) unfinished() []*run {
 		if r.end != nil {
 			e.ends[d.ID] = r.end
 		}
-		if !r.over(e.opts.Now()) {
+		if !r.over() {
 			all = append(all, r)
 		}
 	}
@@ -183,17 +183,11 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // An Order is a dispatch to be started.
 type Order struct {
+	Command
+
 	ID         protocol.TaskID // a new one if it is ""
 	Rollout    protocol.TaskID // that it is a wave of; that keeps it until [Engine.Discard]
-	Space      protocol.SpaceID
-	Cap        protocol.CapID
-	Group      protocol.GroupID
-	Capability protocol.CapabilityID
-	Params     json.RawMessage // an object
-	Extension  json.RawMessage // vendor data of the request, nil without any
 	Caller     Caller
-	TraceID    string
-	Priority   protocol.Priority
 	Completion Completion
 	Patience   time.Duration // until its deadline
 	Members    []Candidate
@@ -218,10 +212,9 @@ func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
 		}
 		o.ID = protocol.TaskID(id.String())
 	}
-	now := e.opts.Now()
+	now := e.opts.Clock.Now()
 	d := &Dispatch{
-		ID: o.ID, Rollout: o.Rollout, Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params, Extension: o.Extension,
-		Principal: o.Caller.ID, Home: o.Caller.Space, Caller: &o.Caller, TraceID: o.TraceID, Owner: e.opts.Owner, Priority: o.Priority, Completion: o.Completion,
+		ID: o.ID, Rollout: o.Rollout, Command: o.Command, Principal: o.Caller.ID, Home: o.Caller.Space, Caller: &o.Caller, Owner: e.opts.Owner, Completion: o.Completion,
 		StartedAt: now.UnixMilli(), Deadline: now.Add(o.Patience).UnixMilli(), Seats: make([]Seat, len(o.Members)),
 	}
 	for i, c := range o.Members {
@@ -398,7 +391,7 @@ func (e *Engine) watch() {
 
 // forget removes what ended too long ago.
 func (e *Engine) forget() {
-	before := e.opts.Now().Add(-e.opts.KeepFor).UnixMilli()
+	before := e.opts.Clock.Settled().Add(-e.opts.KeepFor).UnixMilli()
 	e.mu.Lock()
 	var old []protocol.TaskID
 	for id, end := range e.ends {

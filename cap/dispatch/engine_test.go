@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -277,7 +278,7 @@ func (w *world) publish(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Ev
 
 func (w *world) dispatch(c Completion, patience time.Duration, skills ...string) protocol.TaskID {
 	w.t.Helper()
-	o := Order{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "do", Params: json.RawMessage(`{}`),
+	o := Order{Command: Command{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "do", Params: json.RawMessage(`{}`)},
 		Caller: CallerOf(alice), Completion: c, Patience: patience}
 	for _, s := range skills {
 		candidate := Candidate{Skill: protocol.SkillID(s), Role: "r"}
@@ -339,9 +340,9 @@ var ok = ask.Notice{Kind: ask.Answered, Data: json.RawMessage(`{"late":true}`)}
 func TestTheExtensionOfADispatchIsKeptForWhoIsAskedLater(t *testing.T) {
 	w := newWorld(t)
 	d := w.field.add("a", away)
-	v, err := w.engine.Start(t.Context(), Order{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "do",
-		Params: json.RawMessage(`{}`), Extension: json.RawMessage(`{"acme":7}`),
-		Caller: CallerOf(alice), Completion: Completion{Policy: All}, Patience: time.Hour, Members: []Candidate{{Skill: "a"}}})
+	v, err := w.engine.Start(t.Context(), Order{
+		Command: Command{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "do", Params: json.RawMessage(`{}`), Extension: json.RawMessage(`{"acme":7}`)},
+		Caller:  CallerOf(alice), Completion: Completion{Policy: All}, Patience: time.Hour, Members: []Candidate{{Skill: "a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -637,15 +638,15 @@ func TestTooMuchDataIsLeftOutAndSaid(t *testing.T) {
 }
 
 func TestOldDispatchesAreForgotten(t *testing.T) {
-	now := time.Now()
-	w := newWorld(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	now := clock.New()
+	w := newWorld(t, func(o *Options) { o.Clock = now })
 	w.field.add("a")
 	id := w.dispatch(Completion{Policy: All}, time.Minute, "a")
 	w.expect(id, Complete, "ok")
 	for w.engine.find(id) != nil {
 		time.Sleep(time.Millisecond)
 	}
-	w.engine.opts.Now = func() time.Time { return now.Add(25 * time.Hour) }
+	now.Advance(25 * time.Hour)
 	w.engine.forget()
 	if _, there := w.engine.Get(id); there || w.dispatches.Len()+w.batches.Len() != 0 {
 		t.Errorf("%d rosters and %d batches are left", w.dispatches.Len(), w.batches.Len())

@@ -26,11 +26,12 @@ type plan struct {
 
 	bytes int // of data in the batch
 	now   time.Time
+	past  bool // the deadline is
 }
 
 // plan decides what the notes and the clock mean.
 func (r *run) plan() *plan {
-	p := &plan{staged: make(map[int]State), now: r.e.opts.Now()}
+	p := &plan{staged: make(map[int]State), now: r.e.opts.Clock.Now(), past: r.past()}
 	r.noteMu.Lock()
 	notes := r.notes
 	r.notes = nil
@@ -43,12 +44,11 @@ func (r *run) plan() *plan {
 		}
 		r.decide(p, what)
 	}
-	past := !p.now.Before(r.deadline())
-	if past {
+	if p.past {
 		r.timeOut(p)
 	}
 	if r.end == nil && p.batch.End == nil {
-		r.conclude(p, past)
+		r.conclude(p)
 	}
 	return p
 }
@@ -88,7 +88,7 @@ func (r *run) decide(p *plan, n note) {
 	over := r.end != nil || p.batch.End != nil
 	switch {
 	case n.back:
-		if !decided && p.now.Before(r.deadline()) {
+		if !decided && !p.past {
 			r.askNow(p, n.seat)
 		}
 	case n.heard.Kind.Ends():
@@ -155,7 +155,7 @@ func (r *run) askNow(p *plan, seat int) {
 // forgotten decides about a member whose agent knows nothing of the invocation.
 // If it has listened since before the dispatch began it never got it.
 func (r *run) forgotten(p *plan, seat int, since time.Time) {
-	neverGot := !since.IsZero() && since.Before(time.UnixMilli(r.d.StartedAt))
+	neverGot := !since.IsZero() && r.youngerThan(time.Since(since))
 	var denied error
 	if neverGot || r.members[seat].again {
 		if denied = r.denied(seat); denied == nil {
@@ -174,7 +174,7 @@ func (r *run) forgotten(p *plan, seat int, since time.Time) {
 
 // timeOut decides about the members without an answer at the deadline.
 func (r *run) timeOut(p *plan) {
-	if r.end != nil && p.now.UnixMilli() > r.d.Deadline+r.e.opts.LateFor.Milliseconds() {
+	if r.end != nil && r.e.opts.Clock.Steady() > r.ends+int64(r.e.opts.LateFor) {
 		return
 	}
 	for i := range r.members {
@@ -223,7 +223,7 @@ func (r *run) callOff(p *plan, reason string) {
 }
 
 // conclude ends the dispatch if its completion is reached or out of reach.
-func (r *run) conclude(p *plan, past bool) {
+func (r *run) conclude(p *plan) {
 	done, open := 0, 0
 	for i := range r.members {
 		switch s, decided := p.state(r, i); {
@@ -233,10 +233,10 @@ func (r *run) conclude(p *plan, past bool) {
 			open++
 		}
 	}
-	if past {
+	if p.past {
 		open = r.undecidedPast(p)
 	}
-	outcome := r.d.Completion.judge(len(r.members), done, open, past && open == 0)
+	outcome := r.d.Completion.judge(len(r.members), done, open, p.past && open == 0)
 	if outcome == InProgress {
 		return
 	}

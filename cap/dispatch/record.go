@@ -38,27 +38,33 @@ const (
 	Called     Status = "cancelled"
 )
 
-// A Dispatch is the record that is stored before the first member is asked. It
-// is immutable.
-type Dispatch struct {
-	ID         protocol.TaskID       `json:"task_id"`
+// A Command is what the members of a group are to do.
+type Command struct {
 	Space      protocol.SpaceID      `json:"space_id"`
 	Cap        protocol.CapID        `json:"cap_id"`
 	Group      protocol.GroupID      `json:"group_id"`
 	Capability protocol.CapabilityID `json:"capability_id"`
-	Params     json.RawMessage       `json:"params"`
-	Extension  json.RawMessage       `json:"extension,omitempty"` // vendor data of the request
-	Principal  string                `json:"principal"`           // that started it
-	Home       protocol.SpaceID      `json:"home"`                // space of the principal, as it is written there
-	Caller     *Caller               `json:"caller,omitempty"`
+	Params     json.RawMessage       `json:"params"`              // an object
+	Extension  json.RawMessage       `json:"extension,omitempty"` // vendor data of the request, nil without any
 	TraceID    string                `json:"trace_id,omitempty"`
 	Priority   protocol.Priority     `json:"priority"`
-	Completion Completion            `json:"completion"`
-	Rollout    protocol.TaskID       `json:"rollout,omitempty"` // that it is a wave of, "" if it stands for itself
-	Owner      string                `json:"owner,omitempty"`   // process that carries it out, "" if there is only one
-	StartedAt  int64                 `json:"started_at"`        // Unix milliseconds
-	Deadline   int64                 `json:"deadline"`          // Unix milliseconds
-	Seats      []Seat                `json:"seats"`
+}
+
+// A Dispatch is the record that is stored before the first member is asked. It
+// is immutable.
+type Dispatch struct {
+	Command
+
+	ID         protocol.TaskID  `json:"task_id"`
+	Principal  string           `json:"principal"` // that started it
+	Home       protocol.SpaceID `json:"home"`      // space of the principal, as it is written there
+	Caller     *Caller          `json:"caller,omitempty"`
+	Completion Completion       `json:"completion"`
+	Rollout    protocol.TaskID  `json:"rollout,omitempty"` // that it is a wave of, "" if it stands for itself
+	Owner      string           `json:"owner,omitempty"`   // process that carries it out, "" if there is only one
+	StartedAt  int64            `json:"started_at"`        // Unix milliseconds
+	Deadline   int64            `json:"deadline"`          // Unix milliseconds
+	Seats      []Seat           `json:"seats"`
 }
 
 // A Seat is a member on the roster.

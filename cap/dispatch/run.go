@@ -30,6 +30,12 @@ type run struct {
 	d    *Dispatch
 	next int // the number of the next batch
 
+	// Times of the steady clock, so that one that is set ends nothing too early and
+	// has nobody asked twice.
+	began   int64 // when this process took the dispatch up
+	ends    int64 // the deadline
+	endedAt int64 // when it ended, if it has
+
 	mu      sync.Mutex // for members, end and kept, which the worker alone changes
 	members []member
 	end     *End
@@ -67,10 +73,26 @@ func newRun(e *Engine, d *Dispatch, members []member) *run {
 		listening: make(map[int]bool),
 	}
 	r.gone, r.letGo = context.WithCancel(e.ctx)
+	patience := time.Duration(d.Deadline-d.StartedAt) * time.Millisecond
+	r.began, r.ends = e.opts.Clock.Steady(), e.opts.Clock.FromWall(time.UnixMilli(d.Deadline), patience)
 	return r
 }
 
-func (r *run) deadline() time.Time { return time.UnixMilli(r.d.Deadline) }
+// until is the time until one of the steady clock.
+func (r *run) until(at int64) time.Duration {
+	return time.Duration(at - r.e.opts.Clock.Steady())
+}
+
+// past reports whether the deadline is.
+func (r *run) past() bool { return r.until(r.ends) <= 0 }
+
+// youngerThan reports whether the dispatch began less than so long ago, for certain.
+// The time before this process took it up is known from the calendar alone.
+func (r *run) youngerThan(d time.Duration) bool {
+	clock := r.e.opts.Clock
+	by := clock.Now().Sub(time.UnixMilli(r.d.StartedAt))
+	return by >= 0 && max(by, time.Duration(clock.Steady()-r.began)) < d
+}
 
 // work goes on until nothing more is to come.
 func (r *run) work() {
@@ -91,11 +113,10 @@ func (r *run) work() {
 		if !r.turn() {
 			return
 		}
-		now := r.e.opts.Now()
-		if r.over(now) {
+		if r.over() {
 			return
 		}
-		timer.Reset(r.untilNext(now))
+		timer.Reset(r.untilNext())
 	}
 }
 
@@ -144,30 +165,30 @@ func (r *run) leave() {
 }
 
 // over reports whether nothing more can come of the run.
-func (r *run) over(now time.Time) bool {
+func (r *run) over() bool {
 	if r.end == nil {
 		return false
 	}
-	last := max(r.end.At, r.d.Deadline)
-	if now.After(time.UnixMilli(last).Add(r.e.opts.LateFor)) || r.end.Outcome == Called {
+	if r.until(max(r.endedAt, r.ends))+r.e.opts.LateFor < 0 || r.end.Outcome == Called {
 		return true
 	}
 	for i := range r.members {
 		m := &r.members[i]
-		if !m.decided() && m.state != Offline || m.state == TimedOut && m.asked || m.state == Offline && now.Before(r.deadline()) {
+		if !m.decided() && m.state != Offline || m.state == TimedOut && m.asked || m.state == Offline && !r.past() {
 			return false
 		}
 	}
 	return true
 }
 
-// untilNext is how long nothing happens unless somebody says something.
-func (r *run) untilNext(now time.Time) time.Duration {
-	at := r.deadline()
-	if !now.Before(at) {
-		at = time.UnixMilli(max(r.d.Deadline, now.UnixMilli())).Add(r.e.opts.LateFor)
+// untilNext is the time until the next event of the clock: the deadline, and then
+// the end of late answers.
+func (r *run) untilNext() time.Duration {
+	left := r.until(r.ends)
+	if left <= 0 {
+		left = max(left, 0) + r.e.opts.LateFor
 	}
-	return max(at.Sub(now), time.Millisecond)
+	return max(left, time.Millisecond)
 }
 
 // rest keeps batches apart, so that many answers become one.
@@ -235,7 +256,7 @@ func (r *run) commit(b *Batch) {
 		r.members[u.Seat].apply(u)
 	}
 	if b.End != nil && r.end == nil {
-		r.end = b.End
+		r.end, r.endedAt = b.End, r.e.opts.Clock.FromWall(time.UnixMilli(b.End.At), 0)
 		close(r.done)
 	}
 }

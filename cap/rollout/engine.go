@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
@@ -67,7 +68,7 @@ type Options struct {
 	Look       time.Duration // at most between two looks at what is due, default 10 s
 
 	Log        *slog.Logger
-	Now        func() time.Time // of the calendar
+	Clock      *clock.Clock // default: a new one
 	Registerer prometheus.Registerer
 }
 
@@ -93,8 +94,8 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = clock.New()
 	}
 }
 
@@ -237,7 +238,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // parts yields the parts of a rollout, in order.
 func (e *Engine) parts(r *Rollout) iter.Seq2[int, *Part] {
 	return func(yield func(int, *Part) bool) {
-		for n := range r.Parts {
+		for n := range min(r.Parts, mostParts) {
 			if p, _, ok := e.opts.Parts.Get(partKey(r.ID, n)); ok && !yield(n, p) {
 				return
 			}
@@ -253,7 +254,7 @@ func (e *Engine) event(r *Rollout, seq uint64, name string, data any) {
 		return
 	}
 	e.opts.Publish(protocol.Everybody(cmp.Or(r.Caller.Space, protocol.DefaultSpace)), r.ID, &protocol.Event{
-		Version: protocol.Version, ID: string(r.ID), Timestamp: e.opts.Now().UnixMilli(), Name: name, Seq: seq, Data: raw,
+		Version: protocol.Version, ID: string(r.ID), Timestamp: e.opts.Clock.Now().UnixMilli(), Name: name, Seq: seq, Data: raw,
 		Metadata: protocol.Metadata{SenderID: e.opts.BridgeID, TraceID: r.TraceID},
 	})
 }

@@ -5,23 +5,29 @@ import "time"
 // beat is how often a rollout with a rate asks members.
 const beat = time.Second
 
-// A pacer counts who may be asked now. It goes by real time, whatever clocks are
-// set to, and begins with one beat's worth.
+// A pacer counts the members that may be asked now. It goes by the steady clock,
+// whatever clocks are set to, and begins with one beat's worth, or where another
+// process left off.
 type pacer struct {
+	begun bool
 	saved float64
-	last  time.Time
+	last  int64 // time of the steady clock, nanoseconds
 }
 
-// allow is how many may be asked now at a rate per minute; 0 is any number.
-func (p *pacer) allow(rate float64, now time.Time) int {
+// goOn begins with the allowance saved since members were asked last.
+func (p *pacer) goOn(asked int64) { p.begun, p.last = true, asked }
+
+// allow is the number of members that may be asked now at a rate per minute; 0 is
+// any number.
+func (p *pacer) allow(rate float64, now int64) int {
 	if rate == 0 {
 		return maxMembers
 	}
 	most := max(rate*beat.Minutes(), 1)
-	if p.last.IsZero() {
-		p.saved = most
+	if p.begun {
+		p.saved = min(p.saved+rate*time.Duration(now-p.last).Minutes(), 2*most)
 	} else {
-		p.saved = min(p.saved+rate*now.Sub(p.last).Minutes(), 2*most)
+		p.begun, p.saved = true, most
 	}
 	p.last = now
 	return int(p.saved)

@@ -15,7 +15,8 @@ const (
 	partSize    = 256     // members of a part, and of a wave
 	maxData     = 1 << 10 // bytes of a member's result
 	maxPartData = 32 << 10
-	maxMessage  = 256 // bytes of a member's error
+	maxMessage  = 256      // bytes of a member's error
+	maxCommand  = 64 << 10 // bytes of params and vendor data, which every wave has a copy of
 )
 
 // A State is how far a member has come.
@@ -32,6 +33,8 @@ const (
 	Removed    State = "removed" // from the registry, before it was asked
 	Cancelled  State = "cancelled"
 )
+
+var states = []State{Queued, InProgress, Succeeded, Failed, Rejected, TimedOut, Removed, Cancelled}
 
 // A Status is how far a rollout has come.
 type Status string
@@ -52,21 +55,15 @@ const (
 // A Rollout is the record of a rollout, without its members. Commands and its
 // owner change it by compare-and-set.
 type Rollout struct {
-	ID         protocol.TaskID       `json:"task_id"`
-	Space      protocol.SpaceID      `json:"space_id"`
-	Cap        protocol.CapID        `json:"cap_id"`
-	Group      protocol.GroupID      `json:"group_id"`
-	Capability protocol.CapabilityID `json:"capability_id"`
-	Params     json.RawMessage       `json:"params"`
-	Extension  json.RawMessage       `json:"extension,omitempty"`
-	Caller     dispatch.Caller       `json:"caller"`
-	TraceID    string                `json:"trace_id,omitempty"`
-	Priority   protocol.Priority     `json:"priority"`
-	Selector   string                `json:"selector,omitempty"` // of a group that has one
-	Patience   int64                 `json:"patience"`           // ms that a member has to answer
-	Plan       Plan                  `json:"plan"`
-	StartedAt  int64                 `json:"started_at"` // Unix milliseconds
-	Owner      string                `json:"owner,omitempty"`
+	dispatch.Command
+
+	ID        protocol.TaskID `json:"task_id"`
+	Caller    dispatch.Caller `json:"caller"`
+	Selector  string          `json:"selector,omitempty"` // of a group that has one
+	Patience  int64           `json:"patience"`           // ms that a member has to answer
+	Plan      Plan            `json:"plan"`
+	StartedAt int64           `json:"started_at"` // Unix milliseconds
+	Owner     string          `json:"owner,omitempty"`
 
 	Status   Status  `json:"status"`
 	Since    int64   `json:"since"` // Unix milliseconds
@@ -78,6 +75,7 @@ type Rollout struct {
 	Forgiven Counts  `json:"forgiven,omitzero"`  // what no criterion counts any more
 	Round    int     `json:"round,omitempty"`    // how often ended members were queued again
 	Again    []State `json:"again,omitempty"`    // which, the last time
+	Lost     int     `json:"lost,omitempty"`     // parts that the store has lost
 }
 
 // KeptFor is whose budget of records it uses up.
@@ -103,9 +101,10 @@ func (s Status) over() bool {
 type Part struct {
 	Members []Member `json:"members"`
 	Waves   []Wave   `json:"waves,omitempty"`
-	Round   int      `json:"round,omitempty"` // up to which ended members were queued again
-	Owner   string   `json:"owner,omitempty"` // that alone changes it; whoever takes a rollout over claims its parts first
-	MadeAt  int64    `json:"made_at"`         // Unix milliseconds
+	Round   int      `json:"round,omitempty"`    // up to which ended members were queued again
+	Owner   string   `json:"owner,omitempty"`    // that alone changes it; whoever takes a rollout over claims its parts first
+	MadeAt  int64    `json:"made_at"`            // Unix milliseconds
+	AskedAt int64    `json:"asked_at,omitempty"` // when its latest wave was begun, Unix milliseconds
 }
 
 // A Wave is a dispatch to some members of a part. That it is in the part is
@@ -129,6 +128,11 @@ type Member struct {
 	Dropped   bool              `json:"data_dropped,omitempty"`
 	Error     *dispatch.Failure `json:"error,omitempty"`
 }
+
+// backsOff reports whether a member is not to be asked again yet. The clock may
+// have been set back since: then nobody knows how long it has waited, which must
+// not become days.
+func (m *Member) backsOff(now int64) bool { return m.NotBefore > now && m.At <= now }
 
 func partKey(id protocol.TaskID, n int) string { return fmt.Sprintf("%s/%d", id, n) }
 
@@ -188,6 +192,14 @@ func (c *Counts) count(p *Part, n int) {
 	}
 }
 
+// sum adds other counts, or with -1 takes them out.
+func (c *Counts) sum(o *Counts, n int) {
+	for _, s := range states {
+		*c.of(s) += n * *o.of(s)
+	}
+	c.Retried += n * o.Retried
+}
+
 // without are the counts that other ones do not include.
 func (c Counts) without(o Counts) Counts {
 	return Counts{Succeeded: c.Succeeded - o.Succeeded, Failed: c.Failed - o.Failed, Rejected: c.Rejected - o.Rejected, TimedOut: c.TimedOut - o.TimedOut}
@@ -218,7 +230,7 @@ func (c *Counts) on(end string) int {
 // Map is the counts by state, without those that are 0.
 func (c Counts) Map() map[string]int {
 	all := make(map[string]int)
-	for _, s := range []State{Queued, InProgress, Succeeded, Failed, Rejected, TimedOut, Removed, Cancelled} {
+	for _, s := range states {
 		if n := *c.of(s); n != 0 {
 			all[string(s)] = n
 		}

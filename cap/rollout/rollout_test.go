@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -301,7 +302,7 @@ func TestARolloutEndsWithTheCredentialOfItsCaller(t *testing.T) {
 func TestARolloutWaitsForItsTimeAndItsWindow(t *testing.T) {
 	w := newWorld(t, 10)
 	at := time.Date(2030, 5, 4, 12, 0, 0, 0, time.UTC) // a Saturday
-	w.ahead = time.Until(at)
+	w.later(time.Until(at))
 	w.boot()
 	id := w.start(Plan{ScheduleAt: at.Add(10 * time.Hour), Window: &Window{Cron: "0 2 * * *", Duration: 3_600_000, Zone: "Europe/Berlin"}})
 	w.expect(id, Scheduled, "queued 10")
@@ -334,17 +335,17 @@ func TestWhoJoinsLaterIsAskedToo(t *testing.T) {
 
 func TestARateIsKept(t *testing.T) {
 	var p pacer
-	now, asked := time.Unix(0, 0), 0
+	now, asked := int64(0), 0
 	for range 600 { // ten minutes, looked at every second
 		n := p.allow(90, now)
 		p.took(n)
 		asked += n
-		now = now.Add(time.Second)
+		now += int64(time.Second)
 	}
 	if asked < 898 || asked > 902 {
 		t.Errorf("%d asked at 90 a minute in ten", asked)
 	}
-	if n := p.allow(90, now.Add(time.Hour)); n > 3 {
+	if n := p.allow(90, now+int64(time.Hour)); n > 3 {
 		t.Errorf("%d asked at once after an hour", n)
 	}
 	grows := Pace{Exponential: &Exponential{Base: 10, Factor: 2, OnSuccess: 50}, Rate: 70}
@@ -422,7 +423,7 @@ func TestARolloutGoesOnWhicheverWriteWasTheLast(t *testing.T) {
 		if err := p.Complete(w.now()); err != nil {
 			t.Fatal(err)
 		}
-		o := Order{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "update", Params: json.RawMessage(`{}`), Caller: dispatch.CallerOf(alice), Plan: p, Patience: time.Hour}
+		o := Order{Command: dispatch.Command{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "update", Params: json.RawMessage(`{}`)}, Caller: dispatch.CallerOf(alice), Plan: p, Patience: time.Hour}
 		for i := range 600 {
 			o.Members = append(o.Members, Member{Skill: "update", Agent: device(i), State: Queued})
 		}
@@ -458,12 +459,36 @@ func TestRolloutsAreBounded(t *testing.T) {
 	if err := p.Complete(w.now()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.engine.Start(context.Background(), Order{Space: "default", Capability: "update", Params: json.RawMessage(`{}`), Caller: dispatch.CallerOf(alice), Plan: p})
+	_, err := w.engine.Start(context.Background(), Order{Command: dispatch.Command{Space: "default", Capability: "update", Params: json.RawMessage(`{}`)}, Caller: dispatch.CallerOf(alice), Plan: p})
 	if protocol.CodeOf(err) != protocol.Busy {
 		t.Error(err)
 	}
 	if _, err := w.engine.Start(context.Background(), Order{Members: make([]Member, maxMembers+1)}); protocol.CodeOf(err) != protocol.LimitReached {
 		t.Error(err)
+	}
+	large := Order{Command: dispatch.Command{Params: make([]byte, maxCommand), Extension: []byte{'1'}}}
+	if _, err := w.engine.Start(context.Background(), large); protocol.CodeOf(err) != protocol.PayloadTooLarge {
+		t.Error(err)
+	}
+}
+
+// A page of members begins where the one before ended, in whichever part that is.
+func TestMembersAreListedFromAnyPlace(t *testing.T) {
+	w := newWorld(t, 2*partSize+10).boot()
+	w.field.silent = true
+	id := w.start(Plan{})
+	r, _ := w.engine.Find(id)
+	for _, behind := range []int{-1, 0, 1, partSize - 1, partSize, partSize + 1, 2*partSize + 9, 2*partSize + 10, 1 << 40} {
+		next := max(behind, 0) + 1
+		for place, m := range w.engine.Members(r, behind) {
+			if place != next || m.Agent != device(place-1) {
+				t.Fatalf("behind %d place %d is %s, want place %d", behind, place, m.Agent, next)
+			}
+			next++
+		}
+		if last := max(2*partSize+10, max(behind, 0)); next != last+1 {
+			t.Errorf("behind %d the last is %d, want %d", behind, next-1, last)
+		}
 	}
 }
 
@@ -482,7 +507,7 @@ func TestASpaceHasHalfOfAllRollouts(t *testing.T) {
 		caller := *alice
 		caller.Space = space
 		r, err := w.engine.Start(t.Context(), Order{
-			Space: space, Capability: "update", Params: json.RawMessage(`{}`), Caller: dispatch.CallerOf(&caller), Plan: p, Patience: time.Hour,
+			Command: dispatch.Command{Space: space, Capability: "update", Params: json.RawMessage(`{}`)}, Caller: dispatch.CallerOf(&caller), Plan: p, Patience: time.Hour,
 			Members: []Member{{Skill: "update", Agent: device(0), State: Queued}},
 		})
 		if err != nil {
@@ -527,7 +552,7 @@ func TestTwoOwnersAskNobodyTwice(t *testing.T) {
 	w.boot()
 	id := w.start(Plan{Rollout: &Pace{InProgress: 100}})
 	eventually.Holds(t, "some were asked", func() bool { n, _ := w.field.total(); return n > 200 })
-	other := New(Options{Rollouts: w.rollouts, Parts: w.parts, Skills: w.field, Waves: w.waves, Now: w.now, Look: 10 * time.Millisecond, Owner: "second"})
+	other := New(Options{Rollouts: w.rollouts, Parts: w.parts, Skills: w.field, Waves: w.waves, Clock: w.clock, Look: 10 * time.Millisecond, Owner: "second"})
 	if err := other.Recover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -553,5 +578,44 @@ func TestOldRolloutsAreForgotten(t *testing.T) {
 	w.engine.forget()
 	if w.rollouts.Len() != 0 || w.parts.(*recordstest.Memory[Part]).Len() != 0 {
 		t.Errorf("%d rollouts, %d parts", w.rollouts.Len(), w.parts.Len())
+	}
+}
+
+// unconfirmed is a table whose store makes some changes without confirming them.
+type unconfirmed struct {
+	*recordstest.Memory[Part]
+	mu    sync.Mutex
+	every int // of so many updates one is not confirmed
+	made  int
+}
+
+func (u *unconfirmed) Update(ctx context.Context, key string, p *Part, expect uint64) (uint64, error) {
+	revision, err := u.Memory.Update(ctx, key, p, expect)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.made++; err == nil && u.made%u.every == 0 {
+		return 0, protocol.Errorf(protocol.StoreUnavailable, "nothing was heard of the write")
+	}
+	return revision, err
+}
+
+// A part that is stored although nobody confirmed it is found: its members are
+// counted once, and its waves are gone on with, without a restart.
+func TestWhatIsStoredUnconfirmedIsFound(t *testing.T) {
+	for _, every := range []int{1, 2, 3} {
+		w := newWorld(t, 1000)
+		w.parts = &unconfirmed{Memory: w.parts.(*recordstest.Memory[Part]), every: every}
+		w.boot()
+		w.field.behave = func(agent protocol.AgentID, _ int) ask.Notice {
+			if agent == device(1) {
+				return broken
+			}
+			return answered
+		}
+		id := w.start(Plan{Rollout: &Pace{InProgress: 200}})
+		w.expect(id, Partial, "succeeded 999, failed 1")
+		w.once(1000)
+		w.tidy()
+		w.crash()
 	}
 }

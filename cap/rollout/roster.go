@@ -11,11 +11,11 @@ import (
 
 // changeParts replaces the parts that edit changes.
 func (r *run) changeParts(rec *Rollout, edit func(p *Part) bool) error {
-	for n := range r.e.parts(rec) {
+	for n := range rec.Parts {
 		if err := r.gone.Err(); err != nil {
 			return err
 		}
-		old, revision, ok := r.e.opts.Parts.Get(partKey(r.id, n))
+		old, revision, ok := r.part(n)
 		if !ok {
 			continue
 		}
@@ -26,7 +26,6 @@ func (r *run) changeParts(rec *Rollout, edit func(p *Part) bool) error {
 		if err := r.update(n, p, revision); err != nil {
 			return err
 		}
-		r.count(old, p)
 	}
 	return nil
 }
@@ -40,7 +39,7 @@ func (r *run) dropQueued(rec *Rollout) error {
 	if rec.Status == Called {
 		state, why = Cancelled, protocol.Errorf(protocol.Cancelled, "%s", rec.Reason)
 	}
-	now := r.e.opts.Now().UnixMilli()
+	now := r.e.opts.Clock.Now().UnixMilli()
 	return r.changeParts(rec, func(p *Part) (changed bool) {
 		for i := range p.Members {
 			if m := &p.Members[i]; m.State == Queued {
@@ -59,7 +58,7 @@ func (r *run) requeue(rec *Rollout) error {
 	if rec.Round <= r.round {
 		return nil
 	}
-	now := r.e.opts.Now().UnixMilli()
+	now := r.e.opts.Clock.Now().UnixMilli()
 	err := r.changeParts(rec, func(p *Part) bool {
 		if p.Round >= rec.Round {
 			return false
@@ -133,13 +132,12 @@ func (r *run) join(rec *Rollout, joined []Member) error {
 			r.roster.members[seat{members[i].Agent, members[i].Skill}] = true
 		}
 	}
-	if old, revision, ok := r.e.opts.Parts.Get(partKey(r.id, rec.Parts-1)); ok && len(old.Members) < partSize {
+	if old, revision, ok := r.part(rec.Parts - 1); ok && len(old.Members) < partSize {
 		p, n := old.clone(), min(len(joined), partSize-len(old.Members))
 		p.Members = append(p.Members, joined[:n]...)
 		if err := r.update(rec.Parts-1, p, revision); err != nil {
 			return err
 		}
-		r.count(old, p)
 		note(joined[:n])
 		joined = joined[n:]
 	}
@@ -153,7 +151,9 @@ func (r *run) join(rec *Rollout, joined []Member) error {
 	if _, err := r.e.change(r.gone, r.id, func(now *Rollout) error { now.Parts = parts; return nil }); err != nil {
 		return err
 	}
-	r.count(nil, &Part{Members: joined})
+	for n := rec.Parts; n < parts; n++ {
+		r.part(n)
+	}
 	note(joined)
 	return nil
 }

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/records"
@@ -19,6 +20,7 @@ type run struct {
 	id    protocol.TaskID
 	wake  chan struct{}
 	done  chan struct{} // closed when the worker is gone
+	turns atomic.Int64  // that were made
 	gone  context.Context
 	letGo context.CancelFunc
 
@@ -28,12 +30,15 @@ type run struct {
 	over    []protocol.TaskID // waves that have ended
 
 	// The worker's own.
+	seen      []seen                  // parts, as they were read or written last
+	doubt     bool                    // a write failed, and may have been made: the parts are looked at anew
 	waves     map[protocol.TaskID]int // at work, and the part they are of
 	unstarted map[protocol.TaskID]int // waves that are stored and could not be started yet
 	cancelled map[protocol.TaskID]bool
 	pacer     pacer
-	next      int // part that is looked at first
-	round     int // up to which ended members were queued again
+	asked     int64 // when members were asked last, Unix milliseconds; 0 for never
+	next      int   // part that is looked at first
+	round     int   // up to which ended members were queued again
 	roster    *roster
 	told      Counts
 	toldAs    Status
@@ -64,14 +69,54 @@ func (r *run) known() (Counts, bool) {
 	return r.counts, r.counted
 }
 
-// count notes that members of a part have changed.
-func (r *run) count(old, now *Part) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if old != nil {
-		r.counts.count(old, -1)
+// A seen is the run's knowledge of a part.
+type seen struct {
+	revision uint64
+	counts   Counts
+}
+
+// part reads a part, and takes note of it.
+func (r *run) part(n int) (p *Part, revision uint64, ok bool) {
+	p, revision, ok = r.e.opts.Parts.Get(partKey(r.id, n))
+	if ok {
+		r.see(n, p, revision)
 	}
-	r.counts.count(now, 1)
+	return p, revision, ok
+}
+
+// see takes note of a part as it is stored. A write may be made although the store
+// did not confirm it: so the stored part counts, and a wave that is found in it is
+// continued.
+func (r *run) see(n int, p *Part, revision uint64) {
+	for len(r.seen) <= n {
+		r.seen = append(r.seen, seen{})
+	}
+	known := &r.seen[n]
+	if revision <= known.revision {
+		return
+	}
+	r.asked = max(r.asked, p.AskedAt)
+	before := known.counts
+	*known = seen{revision: revision}
+	known.counts.count(p, 1)
+	r.mu.Lock()
+	r.counts.sum(&before, -1)
+	r.counts.sum(&known.counts, 1)
+	r.mu.Unlock()
+	for i := range p.Waves {
+		id := p.Waves[i].Task
+		if _, at := r.waves[id]; !at {
+			r.unstarted[id] = n
+		}
+	}
+}
+
+// seeAll looks at every part anew.
+func (r *run) seeAll(rec *Rollout) {
+	for n := range rec.Parts {
+		r.part(n)
+	}
+	r.doubt, r.roster = false, nil
 }
 
 // record is the rollout as it is stored, nil if it is not this run's any more.
@@ -90,8 +135,12 @@ func (r *run) work() {
 	if rec == nil {
 		return
 	}
+	begin := r.load
+	if why := rec.damage(); why != "" {
+		begin = func(*Rollout) error { return r.giveUp(why) }
+	}
 	defer r.heedGrant(rec)()
-	for err := r.load(rec); err != nil; err = r.load(rec) {
+	for err := begin(rec); err != nil; err = begin(rec) {
 		r.e.opts.Log.Warn("a rollout does not go on yet", "task", r.id, "error", err)
 		select {
 		case <-time.After(storePatience):
@@ -112,7 +161,9 @@ func (r *run) work() {
 			return
 		}
 		wait, err := r.turn(rec)
+		r.turns.Add(1)
 		if err != nil && r.gone.Err() == nil {
+			r.doubt = true
 			r.e.opts.Log.Warn("a rollout does not go on yet", "task", r.id, "error", err)
 			wait = storePatience
 		}
@@ -120,56 +171,71 @@ func (r *run) work() {
 	}
 }
 
-// update replaces a part, unless somebody else has claimed it.
+// update replaces a part, unless somebody else has claimed it, and takes note of it.
 func (r *run) update(n int, p *Part, revision uint64) error {
 	if p.Owner != r.e.opts.Owner {
 		return protocol.Errorf(protocol.RevisionConflict, "the rollout is carried out by %q", p.Owner)
 	}
-	_, err := r.e.opts.Parts.Update(r.gone, partKey(r.id, n), p, revision)
+	revision, err := r.e.opts.Parts.Update(r.gone, partKey(r.id, n), p, revision)
+	if err == nil {
+		r.see(n, p, revision)
+	}
 	return err
 }
 
 // claim makes a part this process's: from then on an earlier owner that still
-// lives can neither begin a wave in it nor end one.
-func (r *run) claim(n int) (*Part, error) {
-	p, _, err := records.Change(r.gone, r.e.opts.Parts, partKey(r.id, n), func(old *Part, _ uint64) (*Part, error) {
-		if old == nil || old.Owner == r.e.opts.Owner {
-			return old, nil
+// lives can neither begin a wave in it nor end one. It reports whether the part is
+// there.
+func (r *run) claim(n int) (there bool, err error) {
+	p, revision, err := records.Change(r.gone, r.e.opts.Parts, partKey(r.id, n), func(old *Part, _ uint64) (*Part, error) {
+		if old == nil {
+			return nil, nil
 		}
 		p := old.clone()
 		p.Owner = r.e.opts.Owner
+		p.mend(r.e.opts.Clock.Now().UnixMilli())
 		return p, nil
 	})
-	return p, err
+	if err == nil && p != nil {
+		r.see(n, p, revision)
+	}
+	return p != nil, err
 }
 
 // load claims and counts the members, and goes on with the waves of an earlier
 // run.
 func (r *run) load(rec *Rollout) error {
-	var c Counts
+	lost := 0
 	for n := range rec.Parts {
-		p, err := r.claim(n)
+		there, err := r.claim(n)
 		if err != nil {
 			return err
 		}
-		if p == nil {
-			continue
-		}
-		c.count(p, 1)
-		for i := range p.Waves {
-			r.unstarted[p.Waves[i].Task] = n
+		if !there {
+			lost++
 		}
 	}
+	if lost > rec.Lost {
+		if err := r.missing(lost); err != nil {
+			return err
+		}
+	}
+	if r.asked != 0 {
+		r.pacer.goOn(r.e.opts.Clock.FromWall(time.UnixMilli(r.asked), 0))
+	}
 	r.mu.Lock()
-	r.counts, r.counted = c, true
+	r.counted, r.told = true, r.counts
 	r.mu.Unlock()
-	r.told, r.toldAs = c, rec.Status
+	r.toldAs = rec.Status
 	return nil
 }
 
 // turn does what is to be done now, and says how long nothing else is unless
 // somebody says something.
 func (r *run) turn(rec *Rollout) (wait time.Duration, err error) {
+	if r.doubt {
+		r.seeAll(rec)
+	}
 	for _, step := range []func(*Rollout) error{r.startWaves, r.closeWaves, r.requeue} {
 		if err := step(rec); err != nil {
 			return 0, err
@@ -179,8 +245,7 @@ func (r *run) turn(rec *Rollout) (wait time.Duration, err error) {
 		return 0, err
 	}
 	defer func() { r.tell(rec) }()
-	now := r.e.opts.Now()
-	if rec.Status == Called || !now.Before(rec.Plan.ValidUntil) {
+	if rec.Status == Called || r.e.due(rec.Plan.ValidUntil) {
 		return r.finish(rec)
 	}
 	if err := r.admit(rec); err != nil {
@@ -192,7 +257,7 @@ func (r *run) turn(rec *Rollout) (wait time.Duration, err error) {
 	if rec.Status != Running {
 		return r.e.opts.Look, nil
 	}
-	if open, _ := rec.Plan.opening(now); !open {
+	if !r.e.mayAsk(&rec.Plan) {
 		return r.e.opts.Look, nil
 	}
 	return r.ask(rec)
@@ -212,7 +277,7 @@ func (r *run) followGrant(rec *Rollout) (moved bool, err error) {
 	if why == nil || rec.Status.over() {
 		return false, nil
 	}
-	now, expired := r.e.opts.Now(), grant.Expired(why)
+	now, expired := r.e.opts.Clock.Now(), grant.Expired(why)
 	if expired && !rec.Plan.ValidUntil.After(now) {
 		return false, nil
 	}
@@ -233,7 +298,7 @@ func (r *run) followGrant(rec *Rollout) (moved bool, err error) {
 func (r *run) advance(rec *Rollout) (moved bool, err error) {
 	counts, _ := r.known()
 	switch {
-	case rec.Status == Scheduled && !rec.Plan.ScheduleAt.After(r.e.opts.Now()):
+	case rec.Status == Scheduled && r.e.due(rec.Plan.ScheduleAt):
 		return true, r.move(rec, Running, "")
 	case rec.Status == Waiting:
 		return r.awaitApproval(rec)
@@ -271,9 +336,10 @@ func (r *run) end(rec *Rollout, counts Counts) error {
 		if now.Round != rec.Round || now.Status != rec.Status || now.ended() {
 			return nil // somebody had members queued again
 		}
-		now.EndedAt = r.e.opts.Now().UnixMilli()
+		now.EndedAt = r.e.opts.Clock.Now().UnixMilli()
 		if now.Status != Called {
 			r.e.become(now, outcome(&counts), now.Reason)
+			now.admitLoss()
 		}
 		return nil
 	})

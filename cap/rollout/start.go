@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,19 +12,13 @@ import (
 
 // An Order is a rollout to be started. Its plan is complete.
 type Order struct {
-	Space      protocol.SpaceID
-	Cap        protocol.CapID
-	Group      protocol.GroupID
-	Capability protocol.CapabilityID
-	Params     json.RawMessage // an object
-	Extension  json.RawMessage // vendor data of the request, nil without any
-	Caller     dispatch.Caller
-	TraceID    string
-	Priority   protocol.Priority
-	Patience   time.Duration // that a member has to answer
-	Plan       Plan
-	Selector   string // of the group, if it has one
-	Members    []Member
+	dispatch.Command
+
+	Caller   dispatch.Caller
+	Patience time.Duration // that a member has to answer
+	Plan     Plan
+	Selector string // of the group, if it has one
+	Members  []Member
 }
 
 // Start stores a rollout with its members and then begins.
@@ -33,14 +26,17 @@ func (e *Engine) Start(ctx context.Context, o Order) (*Rollout, error) {
 	if len(o.Members) > maxMembers {
 		return nil, protocol.Errorf(protocol.LimitReached, "a rollout has up to %d members, not %d", maxMembers, len(o.Members)).With("limit", maxMembers)
 	}
+	if n := len(o.Params) + len(o.Extension); n > maxCommand {
+		return nil, protocol.Errorf(protocol.PayloadTooLarge, "params of a rollout have up to %d bytes with their extension, not %d: store what is large as a file, and send its name", maxCommand, n).
+			With("param_name", "params").With("limit", maxCommand)
+	}
 	id, err := uuid.NewV7() // grows with time, which is the order of lists
 	if err != nil {
 		return nil, err
 	}
-	now := e.opts.Now()
+	now := e.opts.Clock.Now()
 	r := &Rollout{
-		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params, Extension: o.Extension,
-		Caller: o.Caller, TraceID: o.TraceID, Priority: o.Priority, Selector: o.Selector, Patience: o.Patience.Milliseconds(), Plan: o.Plan,
+		ID: protocol.TaskID(id.String()), Command: o.Command, Caller: o.Caller, Selector: o.Selector, Patience: o.Patience.Milliseconds(), Plan: o.Plan,
 		StartedAt: now.UnixMilli(), Owner: e.opts.Owner, Status: Running, Since: now.UnixMilli(),
 	}
 	if o.Plan.ScheduleAt.After(now) {
@@ -70,7 +66,7 @@ func (e *Engine) Start(ctx context.Context, o Order) (*Rollout, error) {
 // storeMembers stores members in new parts from a number on, and returns the
 // number after the last.
 func (e *Engine) storeMembers(ctx context.Context, r *Rollout, from int, members []Member) (int, error) {
-	now := e.opts.Now().UnixMilli()
+	now := e.opts.Clock.Now().UnixMilli()
 	for len(members) > 0 {
 		n := min(len(members), partSize)
 		if _, err := e.opts.Parts.Put(ctx, partKey(r.ID, from), &Part{Members: members[:n], Round: r.Round, Owner: e.opts.Owner, MadeAt: now}); err != nil {

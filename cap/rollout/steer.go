@@ -25,7 +25,7 @@ func (e *Engine) change(ctx context.Context, id protocol.TaskID, edit func(r *Ro
 
 // become sets the status of a record.
 func (e *Engine) become(r *Rollout, s Status, reason string) {
-	r.Status, r.Reason, r.Since = s, reason, e.opts.Now().UnixMilli()
+	r.Status, r.Reason, r.Since = s, reason, e.opts.Clock.Now().UnixMilli()
 }
 
 func wrongState(r *Rollout, what string) error {
@@ -71,7 +71,7 @@ func (r *Rollout) passSuccess() {
 
 // going is the status of a rollout that is to go on.
 func (e *Engine) going(r *Rollout) Status {
-	if r.Plan.ScheduleAt.After(e.opts.Now()) {
+	if !e.due(r.Plan.ScheduleAt) {
 		return Scheduled
 	}
 	return Running
@@ -81,7 +81,7 @@ func (e *Engine) going(r *Rollout) Status {
 // rollout that has ended begins again, until a time if it is not zero.
 func (e *Engine) Retry(ctx context.Context, id protocol.TaskID, states []State, until time.Time) (*Rollout, error) {
 	r, err := e.change(ctx, id, func(r *Rollout) error {
-		now := e.opts.Now()
+		now := e.opts.Clock.Now()
 		if r.Status == Called {
 			return wrongState(r, "a cancelled one does not go on")
 		}

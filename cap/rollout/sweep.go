@@ -30,13 +30,13 @@ func (e *Engine) sweep() {
 
 // forget removes what ended too long ago, and members without a rollout.
 func (e *Engine) forget() {
-	before := e.opts.Now().Add(-e.opts.KeepFor).UnixMilli()
+	before := e.opts.Clock.Settled().Add(-e.opts.KeepFor).UnixMilli()
 	for _, r := range e.opts.Rollouts.All() {
 		if r.ended() && r.EndedAt < before && !e.remove(r) {
 			return
 		}
 	}
-	before = e.opts.Now().Add(-orphanAge).UnixMilli()
+	before = e.opts.Clock.Settled().Add(-orphanAge).UnixMilli()
 	e.discardOrphans(before)
 	for key, p := range e.opts.Parts.All() {
 		id, _, _ := strings.Cut(key, "/")

@@ -22,8 +22,12 @@ func (e *Engine) Get(id protocol.TaskID) (View, bool) {
 		return View{}, false
 	}
 	counts, _ := e.Counts(id)
-	v := View{Rollout: r, Counts: counts, Rate: r.Plan.Rollout.rate(counts.Succeeded)}
-	if now := e.opts.Now(); !r.Status.over() {
+	v := View{Rollout: r, Counts: counts}
+	if r.damage() != "" {
+		return v, true
+	}
+	v.Rate = r.Plan.Rollout.rate(counts.Succeeded)
+	if now := e.opts.Clock.Now(); !r.Status.over() {
 		from := now
 		if r.Plan.ScheduleAt.After(now) {
 			from, v.Opens = r.Plan.ScheduleAt, r.Plan.ScheduleAt
@@ -68,7 +72,7 @@ func (e *Engine) All() iter.Seq[*Rollout] {
 // in the roster, from 1 on.
 func (e *Engine) Members(r *Rollout, behind int) iter.Seq2[int, *Member] {
 	return func(yield func(int, *Member) bool) {
-		for n := range r.Parts {
+		for n := max(behind, 0) / partSize; n < min(r.Parts, mostParts); n++ {
 			p, _, ok := e.opts.Parts.Get(partKey(r.ID, n))
 			if !ok {
 				continue

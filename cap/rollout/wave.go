@@ -16,7 +16,7 @@ func (r *run) ask(rec *Rollout) (wait time.Duration, err error) {
 	counts, _ := r.known()
 	began := time.Now()
 	rate := rec.Plan.Rollout.rate(counts.Succeeded)
-	all := min(r.pacer.allow(rate, began), rec.Plan.Rollout.InProgress-counts.InProgress)
+	all := min(r.pacer.allow(rate, r.e.opts.Clock.Steady()), rec.Plan.Rollout.InProgress-counts.InProgress)
 	fresh := all
 	if c := rec.Plan.Rollout.Canary; c != nil && !rec.Passed {
 		fresh = min(all, max(c.Count-counts.begun(), 0))
@@ -40,18 +40,18 @@ func (r *run) ask(rec *Rollout) (wait time.Duration, err error) {
 // askPart has members of a part asked, and returns how many, and how many of
 // these for the first time.
 func (r *run) askPart(rec *Rollout, n, all, fresh int) (asked, first int, err error) {
-	old, revision, ok := r.e.opts.Parts.Get(partKey(r.id, n))
+	old, revision, ok := r.part(n)
 	if !ok {
 		return 0, 0, nil
 	}
 	p := old.clone()
-	now := r.e.opts.Now().UnixMilli()
+	now := r.e.opts.Clock.Now().UnixMilli()
 	var seats []int
 	changed := false
 	for i := range p.Members {
 		m := &p.Members[i]
 		again := m.Attempts > 0
-		if m.State != Queued || m.NotBefore > now || len(seats) >= all || !again && first >= fresh {
+		if m.State != Queued || m.backsOff(now) || len(seats) >= all || !again && first >= fresh {
 			continue
 		}
 		if m.Agent != "" && !r.e.opts.Skills.Serves(rec.Space, m.Agent, m.Skill) {
@@ -75,14 +75,10 @@ func (r *run) askPart(rec *Rollout, n, all, fresh int) (asked, first int, err er
 		if err != nil {
 			return 0, 0, err
 		}
-		p.Waves = append(p.Waves, Wave{protocol.TaskID(id.String()), seats})
+		p.Waves, p.AskedAt = append(p.Waves, Wave{protocol.TaskID(id.String()), seats}), now
 	}
 	if err := r.update(n, p, revision); err != nil {
 		return 0, 0, err
-	}
-	r.count(old, p)
-	if len(seats) > 0 {
-		r.unstarted[p.Waves[len(p.Waves)-1].Task] = n
 	}
 	return len(seats), first, r.startWaves(rec)
 }
@@ -99,7 +95,7 @@ func (r *run) reachable(rec *Rollout, m *Member) bool {
 // started is followed.
 func (r *run) startWaves(rec *Rollout) error {
 	for id, n := range r.unstarted {
-		p, _, ok := r.e.opts.Parts.Get(partKey(r.id, n))
+		p, _, ok := r.part(n)
 		i := -1
 		if ok {
 			i = slices.IndexFunc(p.Waves, func(w Wave) bool { return w.Task == id })
@@ -121,8 +117,7 @@ func (r *run) startWaves(rec *Rollout) error {
 // order is the dispatch that a wave is.
 func order(rec *Rollout, p *Part, w *Wave) dispatch.Order {
 	o := dispatch.Order{
-		ID: w.Task, Rollout: rec.ID, Space: rec.Space, Cap: rec.Cap, Group: rec.Group, Capability: rec.Capability, Params: rec.Params, Extension: rec.Extension,
-		Caller: rec.Caller, TraceID: rec.TraceID, Priority: rec.Priority,
+		ID: w.Task, Rollout: rec.ID, Command: rec.Command, Caller: rec.Caller,
 		Completion: dispatch.Completion{Policy: dispatch.All}, Patience: time.Duration(rec.Patience) * time.Millisecond,
 	}
 	for _, seat := range w.Seats {
@@ -175,8 +170,7 @@ func (r *run) closeWave(rec *Rollout, id protocol.TaskID) error {
 		r.follow(id, time.Second)
 		return nil
 	}
-	old, revision, ok := r.e.opts.Parts.Get(partKey(r.id, n))
-	if ok {
+	if old, revision, ok := r.part(n); ok {
 		if i := slices.IndexFunc(old.Waves, func(w Wave) bool { return w.Task == id }); i >= 0 && known {
 			p := old.clone()
 			r.take(rec, p, &old.Waves[i], v.Members)
@@ -184,7 +178,6 @@ func (r *run) closeWave(rec *Rollout, id protocol.TaskID) error {
 			if err := r.update(n, p, revision); err != nil {
 				return err
 			}
-			r.count(old, p)
 		}
 	}
 	delete(r.waves, id)
@@ -219,7 +212,7 @@ func (r *run) take(rec *Rollout, p *Part, w *Wave, ends []dispatch.MemberView) {
 
 // takeOne takes over how one member of a wave ended.
 func (r *run) takeOne(rec *Rollout, m *Member, end *dispatch.MemberView) {
-	now := r.e.opts.Now()
+	now := r.e.opts.Clock.Now()
 	m.At, m.Asked, m.Data, m.Error, m.NotBefore = now.UnixMilli(), end.Agent, nil, briefly(end.Error), 0
 	m.Dropped = end.Dropped
 	switch end.State {

@@ -69,6 +69,24 @@ func (w *Window) at(s cron.Schedule, zone *time.Location, now time.Time) (open b
 	return false, s.Next(now.In(zone))
 }
 
+// due reports whether a time has come, by the calendar, and by a calendar that
+// believes a step forward only once it has lasted: a rollout begun or ended too
+// early cannot be taken back.
+func (e *Engine) due(at time.Time) bool {
+	return !at.After(e.opts.Clock.Now()) && !at.After(e.opts.Clock.Settled())
+}
+
+// mayAsk reports whether members may be asked now. The two calendars have to agree
+// that the window is open, and either of them ends it all.
+func (e *Engine) mayAsk(p *Plan) bool {
+	for _, now := range []time.Time{e.opts.Clock.Now(), e.opts.Clock.Settled()} {
+		if open, _ := p.opening(now); !open || !now.Before(p.ValidUntil) {
+			return false
+		}
+	}
+	return true
+}
+
 // opening reports whether members may be asked at a time, and otherwise when.
 func (p *Plan) opening(now time.Time) (open bool, next time.Time) {
 	if p.Window == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records"
@@ -262,36 +263,28 @@ type world struct {
 
 	mu     sync.Mutex
 	events []string
-	ahead  time.Duration // of the calendar
+	clock  *clock.Clock
 }
 
 func newWorld(t testing.TB, devices int) *world {
-	w := &world{t: t, field: newField(devices), people: &people{}, authority: &authority{},
+	w := &world{t: t, field: newField(devices), people: &people{}, authority: &authority{}, clock: clock.New(),
 		rollouts: recordstest.New[Rollout](), parts: recordstest.New[Part](), dispatches: recordstest.New[dispatch.Dispatch](), batches: recordstest.New[dispatch.Batch]()}
 	t.Cleanup(func() { w.crash() })
 	return w
 }
 
-func (w *world) now() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Now().Round(0).Add(w.ahead)
-}
+func (w *world) now() time.Time { return w.clock.Now() }
 
-// later sets the calendar forward.
-func (w *world) later(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ahead += d
-}
+// later lets time pass.
+func (w *world) later(d time.Duration) { w.clock.Advance(d) }
 
 func (w *world) boot() *world {
 	load := func() {}
 	if w.open != nil {
 		load = w.open()
 	}
-	w.waves = dispatch.New(dispatch.Options{Dispatches: w.dispatches, Batches: w.batches, Skills: w.field, Invoker: w.field, Grants: w.authority, Pace: time.Millisecond, Watch: 2 * time.Millisecond})
-	o := Options{Rollouts: w.rollouts, Parts: w.parts, Skills: w.field, Waves: w.waves, Approver: w.people, Grants: w.authority, Now: w.now, Look: 10 * time.Millisecond,
+	w.waves = dispatch.New(dispatch.Options{Dispatches: w.dispatches, Batches: w.batches, Skills: w.field, Invoker: w.field, Grants: w.authority, Clock: w.clock, Pace: time.Millisecond, Watch: 2 * time.Millisecond})
+	o := Options{Rollouts: w.rollouts, Parts: w.parts, Skills: w.field, Waves: w.waves, Approver: w.people, Grants: w.authority, Clock: w.clock, Look: 10 * time.Millisecond,
 		Publish: func(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -327,11 +320,17 @@ func (w *world) crash() {
 // start starts a rollout to all devices.
 func (w *world) start(p Plan) protocol.TaskID {
 	w.t.Helper()
+	return w.startFor(p, time.Hour)
+}
+
+// startFor starts a rollout to all devices, which have so long to answer.
+func (w *world) startFor(p Plan, patience time.Duration) protocol.TaskID {
+	w.t.Helper()
 	if err := p.Complete(w.now()); err != nil {
 		w.t.Fatal(err)
 	}
-	o := Order{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "update", Params: json.RawMessage(`{}`), Selector: "agent.id",
-		Caller: dispatch.CallerOf(alice), Plan: p, Patience: time.Hour}
+	o := Order{Command: dispatch.Command{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "update", Params: json.RawMessage(`{}`)}, Selector: "agent.id",
+		Caller: dispatch.CallerOf(alice), Plan: p, Patience: patience}
 	for i := range len(w.field.devices) {
 		o.Members = append(o.Members, Member{Skill: "update", Agent: device(i), State: Queued})
 	}
