@@ -75,6 +75,17 @@ func holdings(l quota.Limits) broker.Holdings {
 	return broker.Holdings{Sessions: l.Sessions, Retained: l.Retained, RetainedBytes: l.RetainedBytes}
 }
 
+// Holds returns the data that the broker keeps for a party, or for all of its space if
+// it has no id.
+func (c *Clients) Holds(p protocol.Party) quota.Holding {
+	s := c.server.Load()
+	if s == nil {
+		return quota.Holding{}
+	}
+	h := s.broker.Holds(p)
+	return quota.Holding{Sessions: h.Sessions, Retained: h.Retained, RetainedBytes: h.RetainedBytes}
+}
+
 // Refused implements [broker.Quota].
 func (q clientQuota) Refused(what broker.Holding, space bool) {
 	switch what {

@@ -2,9 +2,11 @@ package mqtt
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/doors/mqtt/delayed"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/security"
@@ -19,6 +21,14 @@ type Agents interface {
 	Subscribed(conn any, filter string)
 	Unsubscribed(conn any, filter string)
 	Answer(topic string, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte)
+}
+
+// Topics are the rules of topics besides those of policy. Calls must not block.
+type Topics interface {
+	MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict
+	MaySubscribe(c *broker.Client, filter string) broker.Verdict
+	// Connected is told that a client came or went.
+	Connected(space protocol.SpaceID, clientID string)
 }
 
 // An Authenticator says who a client is. [security.Authenticator] is one.
@@ -39,6 +49,9 @@ type ServerOptions struct {
 	Credentials   *security.Credentials
 	Rights        *security.TopicRights
 	Quotas        *quota.Keeper
+	// A2A yields the rules of the topics of A2A over MQTT; nil if there are none. It is
+	// asked once there are clients.
+	A2A func() Topics
 	// Broker is the rest: NewServer fills in who comes in and what they may do.
 	Broker broker.Options
 }
@@ -73,6 +86,17 @@ type server struct {
 
 // MayPublish implements [broker.Permissions].
 func (s *server) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
+	if strings.HasPrefix(topic, delayed.Prefix) {
+		var wrong string
+		if topic, wrong = s.delayed(topic); wrong != "" {
+			return broker.Verdict{Reason: topicNameInvalid, Text: wrong}
+		}
+	}
+	if s.ofA2A(topic) {
+		if v := s.A2A().MayPublish(c, topic, retain); !v.Allowed() {
+			return v
+		}
+	}
 	if p, ok := s.presences.Load(c); ok {
 		return broker.Verdict(s.Rights.MayPublishFrom(&p.(*presence).memory, c.Principal(), topic, retain))
 	}
@@ -81,6 +105,18 @@ func (s *server) MayPublish(c *broker.Client, topic string, retain bool) broker.
 		return broker.NotAuthorized(protocol.AsError(err).Message)
 	}
 	return broker.Verdict(s.Rights.MayPublish(who, topic, retain))
+}
+
+// topicNameInvalid is a reason code of MQTT 5.
+const topicNameInvalid = 0x90
+
+// delayed is the topic on which a delayed message will be published, and is judged.
+func (s *server) delayed(name string) (topic, wrong string) {
+	_, topic, wrong = delayed.Parse(name)
+	if _, ours := s.topics.Under(topic); ours && wrong == "" {
+		wrong = "messages to the bridge cannot be delayed"
+	}
+	return topic, wrong
 }
 
 // mayWill lets nothing be heard of a client whose credential was revoked, the
@@ -95,7 +131,23 @@ func (s *server) mayWill(c *broker.Client) broker.Verdict {
 
 // MaySubscribe implements [broker.Permissions].
 func (s *server) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
+	if s.ofA2A(filter) {
+		if v := s.A2A().MaySubscribe(c, filter); !v.Allowed() {
+			return v
+		}
+	}
 	return broker.Verdict(s.Rights.MaySubscribe(c.Principal(), filter))
+}
+
+// ofA2A reports whether a topic or a filter is one of A2A over MQTT, if that is served.
+func (s *server) ofA2A(topic string) bool {
+	if s.A2A == nil || topic[0] != '$' {
+		return false
+	}
+	if shared, ok := strings.CutPrefix(topic, "$share/"); ok {
+		_, topic, _ = strings.Cut(shared, "/")
+	}
+	return strings.HasPrefix(topic, "$a2a/")
 }
 
 // Connected implements [broker.Presence].
@@ -104,6 +156,9 @@ func (s *server) Connected(c *broker.Client) {
 	s.entered(c)
 	s.recheck(c)
 	s.Agents.Connected(c, c.ID, c.Principal())
+	if s.A2A != nil {
+		s.A2A().Connected(c.Principal().Home(), c.ID)
+	}
 }
 
 // Disconnected implements [broker.Presence].
@@ -113,6 +168,9 @@ func (s *server) Disconnected(c *broker.Client, reason string) {
 	s.subscriptions.drop(c)
 	s.leaves(c.Session())
 	s.Agents.Disconnected(c, reason)
+	if s.A2A != nil {
+		s.A2A().Connected(c.Principal().Home(), c.ID)
+	}
 }
 
 // Subscribed implements [broker.Presence].

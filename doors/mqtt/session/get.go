@@ -13,7 +13,7 @@ var get = commands.Spec{
 	Summary: "Show an MQTT session: its client, what it subscribed to, what waits for it.",
 	Effect:  commands.Read,
 	Action:  "session:get",
-	Errors:  []protocol.Code{protocol.NotFound},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.TargetUnavailable},
 	Example: `{"client_id":"lamp-1"}`,
 }
 
@@ -34,14 +34,21 @@ type GetResult struct {
 }
 
 // Get shows one session.
-func (s *Service) Get(_ context.Context, call *commands.Call, p Params) (GetResult, error) {
-	i, err := s.find(call, p.Space, p.ClientID)
+func (s *Service) Get(ctx context.Context, call *commands.Call, p Params) (_ GetResult, err error) {
+	if p.Space, err = in(call, p.Space); err != nil {
+		return GetResult{}, err
+	}
+	return anywhere(ctx, s, get.Name, p, s.get)
+}
+
+func (s *Service) get(p Params) (GetResult, error) {
+	i, err := s.find(p.Space, p.ClientID)
 	if err != nil {
 		return GetResult{}, err
 	}
 	shown := i.Filters[:min(len(i.Filters), mostFilters)]
 	return GetResult{
-		View:        i.view(),
+		View:        s.view(&i),
 		Expiry:      min(int64(i.Expiry/time.Second), forever),
 		QueuedBytes: i.QueuedBytes,
 		Outbox:      i.Outbox,

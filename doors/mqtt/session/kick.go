@@ -12,7 +12,7 @@ var kick = commands.Spec{
 	Summary: "Disconnect an MQTT client, and end its session if asked to.",
 	Effect:  commands.Write,
 	Action:  "session:kick",
-	Errors:  []protocol.Code{protocol.NotFound},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"client_id":"lamp-1","forget":true}`,
 }
 
@@ -31,8 +31,15 @@ type KickResult struct {
 
 // Kick ends the connection of a client with reason 0x98, administrative
 // action. Unless the session ends too, the client may come back to it.
-func (s *Service) Kick(_ context.Context, call *commands.Call, p KickParams) (KickResult, error) {
-	i, err := s.find(call, p.Space, p.ClientID)
+func (s *Service) Kick(ctx context.Context, call *commands.Call, p KickParams) (_ KickResult, err error) {
+	if p.Space, err = in(call, p.Space); err != nil {
+		return KickResult{}, err
+	}
+	return anywhere(ctx, s, kick.Name, p, s.kick)
+}
+
+func (s *Service) kick(p KickParams) (KickResult, error) {
+	i, err := s.find(p.Space, p.ClientID)
 	if err != nil {
 		return KickResult{}, err
 	}

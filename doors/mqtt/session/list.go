@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/listing"
@@ -38,6 +40,8 @@ type ListResult struct {
 	Sessions   []View `json:"sessions" doc:"the sessions of this page, by client id; empty if none fits"`
 	Total      int    `json:"total" doc:"how many there are on all pages"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	// Silent are bridges whose sessions are missing.
+	Silent []string `json:"silent,omitempty" doc:"bridges of the cluster that did not answer: their sessions are not in the list"`
 }
 
 // order holds the columns that lists of sessions can be sorted by.
@@ -52,18 +56,49 @@ var order = listing.Order[View]{
 }
 
 // List shows the sessions of a space.
-func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
-	space, err := in(call, p.Space)
-	if err != nil {
+func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (_ ListResult, err error) {
+	if p.Space, err = in(call, p.Space); err != nil {
 		return ListResult{}, err
 	}
+	if s.others == nil {
+		return s.list(p)
+	}
+	wanted := p
+	wanted.Limit = listing.Page{Limit: p.Limit}.Size() + 1 // or nobody would know that there are more
+	var elsewhere ListResult
+	s.others.Ask(ctx, list.Name, wanted, func(bridge string, result json.RawMessage, err error) {
+		var its ListResult
+		if err == nil {
+			err = json.Unmarshal(result, &its)
+		}
+		if err != nil {
+			elsewhere.Silent = append(elsewhere.Silent, bridge)
+			return
+		}
+		elsewhere.Sessions = append(elsewhere.Sessions, its.Sessions...)
+		elsewhere.Total += its.Total - len(its.Sessions)
+	})
+	slices.Sort(elsewhere.Silent)
+	return s.listWith(p, &elsewhere)
+}
+
+// list lists the sessions that this bridge has.
+func (s *Service) list(p ListParams) (ListResult, error) { return s.listWith(p, &ListResult{}) }
+
+// listWith lists them together with a page of those of other bridges.
+func (s *Service) listWith(p ListParams, elsewhere *ListResult) (ListResult, error) {
 	named := listing.Find(p.Find)
 	matching := func(yield func(View) bool) {
 		for i := range s.broker.Sessions() {
-			if i.space() != space || p.State != "" && i.state() != p.State || p.Principal != "" && i.Principal != p.Principal {
+			if i.space() != p.Space || p.State != "" && i.state() != p.State || p.Principal != "" && i.Principal != p.Principal {
 				continue
 			}
-			if named.In(i.ClientID, i.Principal) && !yield(i.view()) {
+			if named.In(i.ClientID, i.Principal) && !yield(s.view(&i)) {
+				return
+			}
+		}
+		for _, v := range elsewhere.Sessions {
+			if !yield(v) {
 				return
 			}
 		}
@@ -72,5 +107,5 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 	if err != nil {
 		return ListResult{}, err
 	}
-	return ListResult{Sessions: found.Items, Total: found.Total, NextCursor: found.Next}, nil
+	return ListResult{Sessions: found.Items, Total: found.Total + elsewhere.Total, NextCursor: found.Next, Silent: elsewhere.Silent}, nil
 }

@@ -59,10 +59,21 @@ type Filter struct {
 }
 
 // A Service runs the commands.
-type Service struct{ broker Broker }
+type Service struct {
+	broker Broker
+	bridge string
+	others Others
+}
 
-// New returns the service for the sessions of a broker.
-func New(b Broker) *Service { return &Service{broker: b} }
+// New returns the service for the sessions of a broker. Where there are other
+// bridges, it asks them for sessions that the broker does not have, and names their
+// bridge.
+func New(b Broker, bridge string, others Others) *Service {
+	if others == nil {
+		bridge = ""
+	}
+	return &Service{broker: b, bridge: bridge, others: others}
+}
 
 // Commands are the commands of the family.
 func (s *Service) Commands() []commands.Command {
@@ -91,6 +102,7 @@ type View struct {
 	Subscriptions int              `json:"subscriptions" doc:"how many"`
 	Inflight      int              `json:"inflight" doc:"messages sent and not acknowledged"`
 	Queued        int              `json:"queued" doc:"messages that wait"`
+	Bridge        string           `json:"bridge_id,omitempty" doc:"the bridge of a cluster that has it; absent where one works alone"`
 }
 
 // A State says whether a session has a client.
@@ -111,8 +123,9 @@ func (i *Info) state() State {
 
 func (i *Info) space() protocol.SpaceID { return spaceOr(i.Space) }
 
-func (i *Info) view() View {
+func (s *Service) view(i *Info) View {
 	v := View{
+		Bridge:   s.bridge,
 		ClientID: i.ClientID, Principal: i.Principal, Space: i.space(), Method: i.Method, Credential: i.Credential, State: i.state(),
 		Protocol: protocolName(i.Version), Listener: i.Listener, Remote: i.Remote,
 		Subscriptions: i.Subscriptions, Inflight: i.Inflight, Queued: i.Queued,
@@ -154,12 +167,8 @@ func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 	return "", protocol.Errorf(protocol.NotFound, "there is no space %q", named).With("space_id", named)
 }
 
-// find looks up a session in the space a call is about.
-func (s *Service) find(call *commands.Call, named protocol.SpaceID, clientID string) (Info, error) {
-	space, err := in(call, named)
-	if err != nil {
-		return Info{}, err
-	}
+// find looks up a session that this bridge has.
+func (s *Service) find(space protocol.SpaceID, clientID string) (Info, error) {
 	i, ok := s.broker.Session(space, clientID)
 	if !ok {
 		return Info{}, notFound(clientID)

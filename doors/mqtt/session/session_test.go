@@ -86,7 +86,7 @@ func ids(views []View) string {
 
 func TestSessionsAreListedBySpaceStateAndOwner(t *testing.T) {
 	t.Parallel()
-	s := New(house())
+	s := New(house(), "", nil)
 	for name, test := range map[string]struct {
 		who    *protocol.Principal
 		params ListParams
@@ -128,7 +128,7 @@ func TestSessionsAreListedBySpaceStateAndOwner(t *testing.T) {
 func TestOtherSpacesDoNotExist(t *testing.T) {
 	t.Parallel()
 	broker := house()
-	s := New(broker)
+	s := New(broker, "", nil)
 	_, listed := s.List(t.Context(), call(carol), ListParams{Space: protocol.DefaultSpace})
 	_, shown := s.Get(t.Context(), call(carol), Params{ClientID: "lamp"})
 	_, named := s.Get(t.Context(), call(carol), Params{ClientID: "lamp", Space: protocol.DefaultSpace})
@@ -147,7 +147,7 @@ func TestOtherSpacesDoNotExist(t *testing.T) {
 
 func TestASessionIsShown(t *testing.T) {
 	t.Parallel()
-	s := New(house())
+	s := New(house(), "", nil)
 	for id, want := range map[string]GetResult{
 		"lamp": {
 			View: View{ClientID: "lamp", Principal: "alice", Space: "default", State: Connected, Protocol: "5.0", Listener: "mqtt",
@@ -177,7 +177,7 @@ func TestManySubscriptionsAreCutShort(t *testing.T) {
 		broker.sessions[0].Filters = append(broker.sessions[0].Filters, Filter{Filter: fmt.Sprint(i)})
 	}
 	broker.sessions[0].Subscriptions = 1001
-	got, err := New(broker).Get(t.Context(), call(root), Params{ClientID: "lamp"})
+	got, err := New(broker, "", nil).Get(t.Context(), call(root), Params{ClientID: "lamp"})
 	if err != nil || len(got.Filters) != mostFilters || got.Subscriptions != 1001 {
 		t.Errorf("%d of %d subscriptions, %v", len(got.Filters), got.Subscriptions, err)
 	}
@@ -199,7 +199,7 @@ func TestKickSaysWhatWasDone(t *testing.T) {
 		{"lab/1", "lab", false, KickResult{"lab/1", true, false}},
 	} {
 		broker := house()
-		got, err := New(broker).Kick(t.Context(), call(root), KickParams{Params{test.id, test.space}, test.forget})
+		got, err := New(broker, "", nil).Kick(t.Context(), call(root), KickParams{Params{test.id, test.space}, test.forget})
 		if err != nil || got != test.want {
 			t.Errorf("%s: %+v, %v, want %+v", test.id, got, err, test.want)
 		}
@@ -225,7 +225,7 @@ func (*administrators) ActFor(context.Context, *protocol.Principal, string) erro
 func TestCommandsRunBehindTheRouterForAdministratorsAlone(t *testing.T) {
 	t.Parallel()
 	broker := house()
-	set, err := commands.NewSet(New(broker).Commands()...)
+	set, err := commands.NewSet(New(broker, "", nil).Commands()...)
 	if err != nil {
 		t.Fatal(err)
 	}

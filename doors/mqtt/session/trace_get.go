@@ -12,7 +12,7 @@ var traceGet = commands.Spec{
 	Summary: "Show the headlines of a trace that was started, the newest 1000 at most.",
 	Effect:  commands.Read,
 	Action:  "session:trace",
-	Errors:  []protocol.Code{protocol.NotFound},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.TargetUnavailable},
 	Example: `{"client_id":"lamp-1","after":17}`,
 }
 
@@ -33,12 +33,15 @@ type TraceGetResult struct {
 
 // TraceGet shows headlines of a trace. They are kept until it is stopped, started
 // anew, or makes room for the trace of another client.
-func (s *Service) TraceGet(_ context.Context, call *commands.Call, p TraceGetParams) (TraceGetResult, error) {
-	space, err := in(call, p.Space)
-	if err != nil {
+func (s *Service) TraceGet(ctx context.Context, call *commands.Call, p TraceGetParams) (_ TraceGetResult, err error) {
+	if p.Space, err = in(call, p.Space); err != nil {
 		return TraceGetResult{}, err
 	}
-	tr, ok := s.broker.Trace(space, p.ClientID, p.After, p.Limit)
+	return anywhere(ctx, s, traceGet.Name, p, s.traceGet)
+}
+
+func (s *Service) traceGet(p TraceGetParams) (TraceGetResult, error) {
+	tr, ok := s.broker.Trace(p.Space, p.ClientID, p.After, p.Limit)
 	if !ok {
 		return TraceGetResult{}, notTraced(p.ClientID)
 	}

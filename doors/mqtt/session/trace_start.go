@@ -13,7 +13,7 @@ var traceStart = commands.Spec{
 	Summary: "Take note of the packets of one MQTT client for up to five minutes: their headlines, not what they carry.",
 	Effect:  commands.Write,
 	Action:  "session:trace",
-	Errors:  []protocol.Code{protocol.NotFound, protocol.Busy},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.TargetUnavailable, protocol.OutcomeUnknown, protocol.Busy},
 	Example: `{"client_id":"lamp-1","seconds":60}`,
 }
 
@@ -31,8 +31,15 @@ type TraceStartResult struct {
 
 // TraceStart begins a trace, anew if there was one. It goes on when the client
 // leaves and comes back.
-func (s *Service) TraceStart(_ context.Context, call *commands.Call, p TraceStartParams) (TraceStartResult, error) {
-	i, err := s.find(call, p.Space, p.ClientID)
+func (s *Service) TraceStart(ctx context.Context, call *commands.Call, p TraceStartParams) (_ TraceStartResult, err error) {
+	if p.Space, err = in(call, p.Space); err != nil {
+		return TraceStartResult{}, err
+	}
+	return anywhere(ctx, s, traceStart.Name, p, s.traceStart)
+}
+
+func (s *Service) traceStart(p TraceStartParams) (TraceStartResult, error) {
+	i, err := s.find(p.Space, p.ClientID)
 	if err != nil {
 		return TraceStartResult{}, err
 	}

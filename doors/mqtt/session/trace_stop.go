@@ -12,7 +12,7 @@ var traceStop = commands.Spec{
 	Summary: "End a trace, and forget its headlines.",
 	Effect:  commands.Write,
 	Action:  "session:trace",
-	Errors:  []protocol.Code{protocol.NotFound},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"client_id":"lamp-1"}`,
 }
 
@@ -22,12 +22,15 @@ type TraceStopResult struct {
 }
 
 // TraceStop ends a trace.
-func (s *Service) TraceStop(_ context.Context, call *commands.Call, p Params) (TraceStopResult, error) {
-	space, err := in(call, p.Space)
-	if err != nil {
+func (s *Service) TraceStop(ctx context.Context, call *commands.Call, p Params) (_ TraceStopResult, err error) {
+	if p.Space, err = in(call, p.Space); err != nil {
 		return TraceStopResult{}, err
 	}
-	if !s.broker.StopTrace(space, p.ClientID) {
+	return anywhere(ctx, s, traceStop.Name, p, s.traceStop)
+}
+
+func (s *Service) traceStop(p Params) (TraceStopResult, error) {
+	if !s.broker.StopTrace(p.Space, p.ClientID) {
 		return TraceStopResult{}, notTraced(p.ClientID)
 	}
 	return TraceStopResult{ClientID: p.ClientID}, nil

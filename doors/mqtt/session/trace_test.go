@@ -41,7 +41,7 @@ func (f *tracing) StopTrace(space protocol.SpaceID, clientID string) bool {
 func TestAClientIsTracedForAWhile(t *testing.T) {
 	t.Parallel()
 	broker := &tracing{fake: house(), ends: make(map[string]time.Time)}
-	s := New(broker)
+	s := New(broker, "", nil)
 	lamp := Params{ClientID: "lamp"}
 	if _, err := s.TraceGet(t.Context(), call(root), TraceGetParams{Params: lamp}); protocol.CodeOf(err) != protocol.NotFound {
 		t.Errorf("before it was started: %v", err)
@@ -73,7 +73,7 @@ func TestAClientIsTracedForAWhile(t *testing.T) {
 func TestClientsOfOtherSpacesAreNotTraced(t *testing.T) {
 	t.Parallel()
 	broker := &tracing{fake: house(), ends: map[string]time.Time{"lamp": ends}}
-	s := New(broker)
+	s := New(broker, "", nil)
 	for _, p := range []Params{{ClientID: "lamp"}, {ClientID: "lamp", Space: protocol.DefaultSpace}, {ClientID: "nobody"}} {
 		_, started := s.TraceStart(t.Context(), call(carol), TraceStartParams{Params: p})
 		_, shown := s.TraceGet(t.Context(), call(carol), TraceGetParams{Params: p})
