@@ -115,7 +115,7 @@ func (s *Space) finishSome(ctx context.Context, todo []batched, results []Result
 	for _, w := range todo {
 		if err == nil {
 			s.store.metrics.written(w.content)
-			results[w.i].File = w.result.file(w.result.current())
+			results[w.i].File = s.store.tell(w.result)
 			w.unpin()
 		} else {
 			results[w.i].File, results[w.i].Err = w.run(ctx)

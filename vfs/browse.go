@@ -43,6 +43,22 @@ func (b *browsing) take(files []File) (all bool) {
 	return true
 }
 
+// A BrowsedPage is a page of the direct content of a folder.
+type BrowsedPage struct {
+	Folders []string // paths
+	Files   []File
+	Next    string // where the next page begins, "" at the end
+}
+
+// Browse lists the direct content of a folder, a page at a time.
+func Browse(ctx context.Context, folder Located, cursor string, limit int) (BrowsedPage, error) {
+	b, next, err := browse(ctx, folder.Files, folder.Group, folder.Path, cursor, limit, false)
+	if err != nil {
+		return BrowsedPage{}, err
+	}
+	return BrowsedPage{b.folders, b.files, next}, nil
+}
+
 // browse lists the direct entries of a folder, one page of them, in the order of
 // paths. It skips what is below a folder, so a page costs no more than a list
 // for each of its folders.

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,9 +9,13 @@ import (
 
 // A Source is a version of a file whose content another file is to have.
 type Source struct {
+	Group   string // "" for the group that is written to
 	Path    string
 	Version uint64
 }
+
+// in returns the group of the source of a file in another group.
+func (s *Source) in(group string) string { return cmp.Or(s.Group, group) }
 
 // A Copier is implemented by [Files] that make a version of content they have
 // already, without reading it. The error is [errors.ErrUnsupported] if they
@@ -19,20 +24,20 @@ type Source struct {
 // A source is named by path and version, never by its checksum: who may copy
 // it may also read it, and to know a checksum is no right.
 type Copier interface {
-	// PutCopy makes the content of a version of a file of the same group
-	// another file's new version. A source that is not there is 4003; one that
-	// has another size or sum than announced, or is damaged, is 4002.
+	// PutCopy makes the content of a version of a file another file's new version. A
+	// missing source is 4003; a source that has another size or sum than announced,
+	// or is damaged, is 4002.
 	PutCopy(ctx context.Context, group, path string, from Source, o PutOptions) (File, error)
 }
 
-// PutCopy copies a file within a group, by reference if files can.
+// PutCopy copies a file within the files, by reference if they can.
 func PutCopy(ctx context.Context, files Files, group, path string, from Source, o PutOptions) (File, error) {
 	if c, ok := files.(Copier); ok {
 		if f, err := c.PutCopy(ctx, group, path, from, o); !errors.Is(err, errors.ErrUnsupported) {
 			return f, err
 		}
 	}
-	content, f, err := files.Open(ctx, group, from.Path, from.Version)
+	content, f, err := files.Open(ctx, from.in(group), from.Path, from.Version)
 	if err != nil {
 		return File{}, err
 	}
@@ -59,7 +64,7 @@ func (s *Space) PutCopy(ctx context.Context, group, path string, from Source, o 
 	if err := s.checkPut(ctx, group, path, o, 0); err != nil {
 		return File{}, err
 	}
-	c, unpin, err := s.hold(ctx, group, from, o)
+	c, unpin, err := s.hold(ctx, from.in(group), from, o)
 	if err != nil {
 		return File{}, err
 	}
@@ -105,6 +110,9 @@ func (m mirror) PutCopy(ctx context.Context, group, path string, from Source, o 
 // PutCopy implements [Copier]. The source must be in a folder that the principal
 // may see.
 func (m *mirrorReader) PutCopy(ctx context.Context, group, path string, from Source, o PutOptions) (File, error) {
+	if from.in(group) != MirrorGroup {
+		return File{}, errors.ErrUnsupported // the source is none of these files
+	}
 	if err := m.may(from.Path); err != nil {
 		return File{}, err
 	}

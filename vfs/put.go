@@ -103,7 +103,7 @@ func (w *writing) run(ctx context.Context) (File, error) {
 		w.release()
 		if err == nil {
 			w.store.metrics.written(w.content)
-			return w.result.file(w.result.current()), nil
+			return w.store.tell(w.result), nil
 		}
 		if !records.Raced(err) {
 			return File{}, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/announce"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -23,6 +24,10 @@ type Options struct {
 	Dial func(r Remote, credential string) (Files, error)
 	// Sealer keeps credentials at rest; without one none can be registered.
 	Sealer Sealer
+	// Publish publishes an event of a group; without it nobody is told of any.
+	Publish  func(to protocol.Recipients, m protocol.Message) (receivers int, err error)
+	Topics   protocol.Topics
+	BridgeID string
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -62,6 +67,8 @@ func (nobody) SharesGroup(*protocol.Principal, protocol.Party, protocol.GroupID,
 // those are.
 type Service struct {
 	opts Options
+	news *announce.Queue[change, groupID]
+	seq  uint64 // of the last event; of the goroutine that publishes them
 
 	mu      sync.Mutex
 	clients map[string]client // by key of the remote
@@ -85,7 +92,12 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{opts: o, clients: make(map[string]client)}
+	s := &Service{opts: o, clients: make(map[string]client), news: announce.New[change, groupID](maxChangesWaiting)}
+	if o.Publish != nil {
+		s.news.Begin()
+		o.Store.OnChange(s.changed)
+	}
+	return s
 }
 
 // Commands are the commands of the package.
@@ -99,6 +111,8 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(versionList, s.Versions),
 		commands.New(restore, s.Restore),
 		commands.New(remove, s.Delete),
+		commands.New(copyFile, s.Copy),
+		commands.New(moveFile, s.Move),
 		commands.New(register, s.Register),
 		commands.New(unregister, s.Unregister),
 		commands.New(status, s.Status),

@@ -69,6 +69,7 @@ type Store struct {
 	batches batchWriter
 	metrics *metrics
 	swept   time.Time // when sweep has done something
+	changed func(protocol.SpaceID, File)
 }
 
 // NewStore makes a store. It follows its table from then on, so it comes
@@ -80,6 +81,20 @@ func NewStore(o StoreOptions) *Store {
 	s.metrics.usage(o.Registerer, s.total)
 	o.Records.OnChange(s.index.changed)
 	return s
+}
+
+// OnChange has f told of every version that is made by this store, and not of
+// those that other bridges make. It must not block, and comes before the store
+// is used.
+func (s *Store) OnChange(f func(in protocol.SpaceID, f File)) { s.changed = f }
+
+// tell tells of a version that was made.
+func (s *Store) tell(r *Record) File {
+	f := r.file(r.current())
+	if s.changed != nil {
+		s.changed(r.Space, f)
+	}
+	return f
 }
 
 // Space returns the files of one space.
@@ -224,7 +239,7 @@ func (s *Store) bury(ctx context.Context, r *Record, revision uint64) (File, err
 	if err != nil {
 		return File{}, err
 	}
-	return next.file(next.current()), nil
+	return s.tell(next), nil
 }
 
 // List implements [Files].

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"context"
+	"strings"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -9,10 +10,11 @@ import (
 
 var remove = commands.Spec{
 	Name:    "vfs.delete",
-	Summary: "Delete a file. Its versions are kept for a while.",
+	Summary: "Delete a file, or all files of a folder. Their versions are kept for a while.",
 	Effect:  commands.Write,
 	Action:  "vfs:delete",
-	Errors:  []protocol.Code{protocol.VFSUnavailable, protocol.VFSPermission, protocol.FileNotFound, protocol.RevisionConflict},
+	Errors: []protocol.Code{protocol.VFSUnavailable, protocol.VFSPermission, protocol.FileNotFound, protocol.RevisionConflict,
+		protocol.PayloadTooLarge},
 	Example: `{"group_name":"skill-a-group","path":"test-data-1.json"}`,
 }
 
@@ -22,6 +24,8 @@ type DeleteParams struct {
 	ID      string             `json:"file_id,omitempty" len:"1-64" doc:"the file; or name its path"`
 	Path    string             `json:"path,omitempty" len:"1-1024" doc:"the file; or name its file_id"`
 	Version uint64             `json:"version,omitempty" doc:"the version the file must have, else 3003; any when absent"`
+
+	Recursive bool `json:"recursive,omitempty" doc:"path is a folder, of which all files are deleted, those of its folders too; at most 10 000, else 1004 and none is"`
 }
 
 // Target implements [commands.Targeter].
@@ -29,9 +33,10 @@ func (p DeleteParams) Target() commands.Resource { return groupResource(p.Group)
 
 // DeleteResult is the result of vfs.delete.
 type DeleteResult struct {
-	ID      string `json:"file_id" doc:"id of the file that was deleted"`
-	Path    string `json:"path" doc:"path of the file in its group, with slashes"`
-	Version uint64 `json:"version" doc:"that says the file is gone"`
+	ID      string `json:"file_id,omitempty" doc:"id of the file that was deleted; absent for a folder"`
+	Path    string `json:"path" doc:"path of the file or folder in its group, with slashes"`
+	Version uint64 `json:"version,omitempty" doc:"that says the file is gone; absent for a folder"`
+	Deleted int    `json:"deleted,omitempty" doc:"how many files of the folder were deleted"`
 }
 
 // Delete deletes a file of a group that the caller may write to.
@@ -43,6 +48,9 @@ func (s *Service) Delete(ctx context.Context, call *commands.Call, p DeleteParam
 	if err != nil {
 		return DeleteResult{}, err
 	}
+	if p.Recursive {
+		return deleteFolder(ctx, files, p)
+	}
 	f, err := Find(ctx, files, string(p.Group), p.ID, Relative(p.Path))
 	if err != nil {
 		return DeleteResult{}, err
@@ -51,5 +59,20 @@ func (s *Service) Delete(ctx context.Context, call *commands.Call, p DeleteParam
 	if err != nil {
 		return DeleteResult{}, err
 	}
-	return DeleteResult{gone.ID, gone.Path, gone.Version}, nil
+	return DeleteResult{ID: gone.ID, Path: gone.Path, Version: gone.Version}, nil
+}
+
+func deleteFolder(ctx context.Context, files Files, p DeleteParams) (DeleteResult, error) {
+	folder := Located{files, string(p.Group), strings.TrimSuffix(Relative(p.Path), "/")}
+	if p.ID != "" || p.Version != 0 {
+		return DeleteResult{}, protocol.InvalidParam("recursive", "goes with a path, and with no version")
+	}
+	if _, err := CleanPath(folder.Path); err != nil {
+		return DeleteResult{}, err
+	}
+	if err := CheckTree(ctx, folder); err != nil {
+		return DeleteResult{}, err
+	}
+	n, err := DeleteTree(ctx, folder)
+	return DeleteResult{Path: folder.Path, Deleted: n}, err
 }

@@ -49,7 +49,7 @@ func (s *Service) Restore(ctx context.Context, call *commands.Call, p RestorePar
 	if err := content.Close(); err != nil {
 		return RestoreResult{}, err
 	}
-	f, err := PutCopy(ctx, files, string(p.Group), path, Source{path, p.Version},
+	f, err := PutCopy(ctx, files, string(p.Group), path, Source{Path: path, Version: p.Version},
 		PutOptions{IfVersion: p.Current, Size: was.Size, SHA256: &was.SHA256, ContentType: was.ContentType, Mtime: was.Mtime})
 	if err != nil {
 		return RestoreResult{}, err

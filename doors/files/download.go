@@ -182,6 +182,7 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, who *protocol.P
 		version = *want
 	}
 	gone, err := files.Delete(r.Context(), group, path, version)
+	h.Tell(r, who, "vfs.delete", group, path, err)
 	if err != nil && want != nil && protocol.CodeOf(err) == protocol.RevisionConflict {
 		return preconditionError{protocol.AsError(err)}
 	}

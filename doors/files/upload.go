@@ -69,6 +69,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 		in.contentType = r.Header.Get("Content-Type")
 		f, err = h.store(r, who, &in, body)
 	}
+	h.Tell(r, who, "vfs.put", in.group, in.path, err)
 	if err != nil {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
 		var over *http.MaxBytesError

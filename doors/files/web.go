@@ -38,8 +38,10 @@ type Options struct {
 	Transfers int           // uploads and downloads at a time, of which everybody has a share (package fair), default 128
 	Queue     time.Duration // how long one may wait to begin, default 10 s
 	Patience  time.Duration // with the next piece of an upload or a download, default 60 s
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Record records changes of files, and refusals; optional.
+	Record func(Deed)
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // A Handler serves /vfs/….
@@ -119,7 +121,7 @@ func (h *Handler) handle(path string, do action, methods ...string) {
 			return
 		}
 		if err := do(w, r, who); err != nil {
-			h.explain(r, err)
+			h.Failed(r, who, err)
 			fail(w, err)
 		}
 	})
@@ -135,6 +137,9 @@ func notAuthenticated(err error) error {
 
 // explain logs what the caller is not told.
 func (h *Handler) explain(r *http.Request, err error) {
+	if told := Refusal(nil); errors.As(err, &told) {
+		return
+	}
 	if known := new(protocol.Error); !errors.As(err, &known) || known.Unwrap() != nil && known.Code != protocol.SyncFailed {
 		h.Log.WarnContext(r.Context(), "a request for files failed", "path", r.URL.Path, "error", err, "cause", errors.Unwrap(err))
 	}

@@ -79,8 +79,8 @@ func agreed(b base, intents []intent, l local, r remote) base {
 	return b
 }
 
-// overtaken is agreed for changes of the VFS that somebody has replaced since:
-// past is what the VFS had, oldest first.
+// overtaken is agreed for changes of the VFS that somebody has replaced since: past
+// are the versions of the VFS, oldest first.
 func overtaken(b base, intents []intent, past []File) base {
 	for _, f := range slices.Backward(past) {
 		for n := len(intents) - 1; n >= 0; n-- {
@@ -96,8 +96,8 @@ func overtaken(b base, intents []intent, past []File) base {
 	return b
 }
 
-// past lists what the VFS had at a path before r, if it tells and a change may
-// be among that of which nobody knows whether it happened.
+// past lists the versions of the VFS at a path before r, if it tells them and one of
+// them may be a change that was not confirmed.
 func (e *Engine) past(ctx context.Context, path string, b base, intents []intent, r remote) (list []File, err error) {
 	h, ok := e.o.Remote.(Historian)
 	if !ok || !slices.ContainsFunc(intents, func(i intent) bool {
@@ -159,9 +159,9 @@ func (e *Engine) intend(path string, i intent) (fresh bool, err error) {
 }
 
 // learn takes over the visible effects of changes that were not confirmed, and
-// forgets those that surely did not happen. seen says that the VFS was asked.
-// A conflict may be one with somebody who has replaced such a change: the VFS is
-// asked for that.
+// forgets those that surely did not happen. seen says that the VFS was asked. A
+// conflict may be one with somebody who has replaced such a change: the VFS is asked
+// for that.
 func (e *Engine) learn(ctx context.Context, path string, known entry, l localStat, r remote, seen bool) (entry, error) {
 	intents := e.state.intents(path)
 	if len(intents) == 0 {

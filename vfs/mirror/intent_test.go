@@ -21,6 +21,38 @@ func losesAnswers(calls ...string) func(string, bool) error {
 	}
 }
 
+// setHere writes a file of the folder, or removes it if its content is "".
+func (w *world) setHere(path, content string) {
+	w.t.Helper()
+	if content == "" {
+		w.removeHere(path)
+	} else {
+		w.write(path, content)
+	}
+}
+
+// syncLosing has a sync lose answers to some operations.
+func (w *world) syncLosing(operations ...string) {
+	w.t.Helper()
+	w.vfs.fault = losesAnswers(operations...)
+	if w.engine.Sync(w.t.Context()) == nil {
+		w.t.Fatal("no answer was lost")
+	}
+	w.vfs.fault = nil
+}
+
+// comeBack syncs with a VFS that answers again, after a crash or without one.
+func (w *world) comeBack(crash bool) {
+	w.t.Helper()
+	if crash {
+		w.restart()
+	}
+	if err := w.breaker.Probe(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.sync()
+}
+
 // An edit after an upload whose answer was lost is no conflict with that upload.
 func TestAnUnconfirmedChangeIsOnesOwn(t *testing.T) {
 	large := strings.Repeat("large", smallFile)
@@ -40,32 +72,16 @@ func TestAnUnconfirmedChangeIsOnesOwn(t *testing.T) {
 			for _, crash := range []bool{false, true} {
 				t.Run(string(rule)+" "+name, func(t *testing.T) {
 					w := newWorld(t, func(o *Options) { o.Rule = rule })
-					set := func(content string) {
-						if content == "" {
-							w.removeHere("dir/f")
-						} else {
-							w.write("dir/f", content)
-						}
-					}
+					set := func(content string) { w.setHere("dir/f", content) }
 					w.write("other", "other")
 					if c.base != "" {
 						set(c.base)
 					}
 					w.sync()
 					set(c.first)
-					w.vfs.fault = losesAnswers("put", "batch", "delete", "delta")
-					if w.engine.Sync(t.Context()) == nil {
-						t.Fatal("no answer was lost")
-					}
-					w.vfs.fault = nil
+					w.syncLosing("put", "batch", "delete", "delta")
 					set(c.then)
-					if crash {
-						w.restart()
-					}
-					if err := w.breaker.Probe(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					w.sync()
+					w.comeBack(crash)
 					want := files("other", "other")
 					if c.then != "" {
 						want["dir/f"] = c.then
@@ -83,8 +99,8 @@ func TestAnUnconfirmedChangeIsOnesOwn(t *testing.T) {
 	}
 }
 
-// Nor is a conflict what somebody else has made of an upload whose answer was
-// lost, as long as nothing else was made of it here.
+// Another's change of an upload whose answer was lost is no conflict, as long as the
+// upload was not changed here.
 func TestAnUnconfirmedChangeMayBeReplacedThere(t *testing.T) {
 	for _, rule := range []Rule{RemoteWins, LocalWins, LatestWins, KeepBoth} {
 		for name, c := range map[string]struct { // "" is no file
@@ -101,23 +117,13 @@ func TestAnUnconfirmedChangeMayBeReplacedThere(t *testing.T) {
 			for _, crash := range []bool{false, true} {
 				t.Run(string(rule)+" "+name, func(t *testing.T) {
 					w := newWorld(t, func(o *Options) { o.Rule = rule })
-					set := func(content string) {
-						if content == "" {
-							w.removeHere("f")
-						} else {
-							w.write("f", content)
-						}
-					}
+					set := func(content string) { w.setHere("f", content) }
 					if c.base != "" {
 						set(c.base)
 					}
 					w.sync()
 					set(c.first)
-					w.vfs.fault = losesAnswers("put", "batch", "delete")
-					if w.engine.Sync(t.Context()) == nil {
-						t.Fatal("no answer was lost")
-					}
-					w.vfs.fault = nil
+					w.syncLosing("put", "batch", "delete")
 					if c.there == "" {
 						w.vfs.remove("f")
 					} else {
@@ -126,13 +132,7 @@ func TestAnUnconfirmedChangeMayBeReplacedThere(t *testing.T) {
 					if c.then != c.first {
 						set(c.then)
 					}
-					if crash {
-						w.restart()
-					}
-					if err := w.breaker.Probe(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					w.sync()
+					w.comeBack(crash)
 					if losers := w.engine.Losers(); len(losers) > 0 != c.conflict {
 						t.Errorf("conflicts: %+v", losers)
 					}

@@ -53,6 +53,9 @@ func (c *Client) Chunks(ctx context.Context, group, path string, version uint64)
 // PutCopy implements [vfs.Copier]. A VFS that knows nothing of copies misses the
 // content, with 4002.
 func (c *Client) PutCopy(ctx context.Context, group, path string, from vfs.Source, o vfs.PutOptions) (vfs.File, error) {
+	if from.Group != "" && from.Group != group {
+		return vfs.File{}, errors.ErrUnsupported // the interface copies within a group
+	}
 	if err := errors.Join(check(group, path), check(group, from.Path)); err != nil {
 		return vfs.File{}, err
 	}
