@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +71,10 @@ type Options struct {
 	// Authenticate yields who sends a request. Its error, one of the protocol's, is
 	// what the caller gets.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
-	Grants       grant.Authority
+	// Elsewhere reports whether a set of skills is an agent elsewhere, which takes texts
+	// itself; optional.
+	Elsewhere func(space protocol.SpaceID, skill protocol.SkillID) bool
+	Grants    grant.Authority
 	// Transport reaches those that want to be told of tasks. Nil: nobody is told.
 	Transport *http.Transport
 	// Refuses says why a URL may not be called, or "".
@@ -128,6 +132,7 @@ type caller struct {
 	env    tools.Environment
 	agent  string // "" for the bridge
 	origin string // of the URLs that the caller knows the bridge by
+	names  bool   // the caller makes the ids of its tasks, as requesters over MQTT do
 }
 
 func (c *caller) who() *protocol.Principal { return c.env.Principal }
@@ -161,10 +166,35 @@ func (d *Door) may(ctx context.Context, c *caller, action string) error {
 // standing is a task of the caller's that it has sent to the same agent.
 func (d *Door) standing(c *caller, id string) (*task.Standing, error) {
 	s, err := d.opts.Tasks.Standing(c.who(), protocol.TaskID(id))
-	if err != nil || s.Dialogue.Agent != c.agent {
+	if err != nil {
+		s = d.begunAs(c, id)
+	}
+	if s == nil || s.Dialogue.Agent != c.agent {
 		return nil, noTask(id)
 	}
 	return s, nil
+}
+
+// begunAs is the caller's task that it has given an id itself, nil if there is none.
+func (d *Door) begunAs(c *caller, id string) *task.Standing {
+	for s := range d.opts.Tasks.Standings(c.who()) {
+		if s.Dialogue.Agent == c.agent && s.Dialogue.Message == nameMark+id {
+			return s
+		}
+	}
+	return nil
+}
+
+// nameMark begins the entry that stands in the place of the message's id for a task
+// whose requester has made the id of the task.
+const nameMark = "\n"
+
+// idOf is the id of a task, as clients know it.
+func idOf(s *task.Standing) string {
+	if name, ok := strings.CutPrefix(s.Dialogue.Message, nameMark); ok {
+		return name
+	}
+	return string(s.ID)
 }
 
 // noTask is the error for a task that there is not, that is somebody else's or

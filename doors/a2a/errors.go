@@ -44,6 +44,7 @@ type Error struct {
 	metadata   map[string]string
 	violations []violation
 	challenge  string          // for who has shown no good credential
+	transport  string          // of an error of MQTT (A2A over MQTT 0.1, Mandatory Binding-Specific Error Mapping)
 	cause      *protocol.Error // of the bridge, of one that is no error of A2A
 }
 
@@ -126,10 +127,18 @@ func (e *Error) details() []any {
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
-	Data    []any  `json:"data,omitempty"`
+	Data    any    `json:"data,omitempty"` // an array of details, but for errors of MQTT
 }
 
-func (e *Error) rpc() *rpcError { return &rpcError{e.kind.code, e.Message, e.details()} }
+func (e *Error) rpc() *rpcError {
+	told := &rpcError{Code: e.kind.code, Message: e.Message}
+	if e.transport != "" {
+		told.Data = map[string]string{"a2a_error": e.transport}
+	} else if details := e.details(); len(details) > 0 {
+		told.Data = details
+	}
+	return told
+}
 
 // rest is the error as REST has it.
 func (e *Error) rest() json.RawMessage {

@@ -31,7 +31,7 @@ func notesOf(s *task.Standing) (n notes) {
 // form is a task as clients see it, with all of its messages and artifacts.
 func (d *Door) form(ctx context.Context, env tools.Environment, s *task.Standing) *Task {
 	t := &Task{
-		ID: string(s.ID), Context: s.Dialogue.Context, History: notesOf(s).History,
+		ID: idOf(s), Context: s.Dialogue.Context, History: notesOf(s).History,
 		Status: Status{Timestamp: Timestamp(changed(s))},
 	}
 	var said []Part

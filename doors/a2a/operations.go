@@ -44,6 +44,7 @@ type stream struct {
 // as has the caller talk to the agent that a request names.
 func (c *caller) as(r *reader, tenant string) {
 	switch {
+	case c.names: // the topic says it, and the tenant of a card is none of the bridge's
 	case c.agent != "" && tenant != "" && tenant != c.agent:
 		r.refuse("tenant", "is not that of the address")
 	case c.agent == "":

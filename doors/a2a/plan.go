@@ -75,6 +75,13 @@ func (d *Door) understand(ctx context.Context, c *caller, m *Message) (*plan, er
 		return d.ordered(ctx, c, data)
 	}
 	question := strings.TrimSpace(strings.Join(texts, "\n"))
+	if question != "" && c.agent != "" && d.opts.Elsewhere != nil && d.opts.Elsewhere(c.who().Home(), protocol.SkillID(c.agent)) {
+		order, err := json.Marshal(map[string]any{"capability_id": "message", "params": map[string]string{"text": question}})
+		if err != nil {
+			return nil, err
+		}
+		return d.ordered(ctx, c, order)
+	}
 	if !d.opts.HasModel(c.who().Home()) {
 		return nil, refusal(contentTypeNotSupported, "there is no language model here that could read a text: "+howTo, "mediaType", "text/plain")
 	}

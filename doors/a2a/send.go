@@ -25,6 +25,9 @@ func (d *Door) send(ctx context.Context, c *caller, s *sending) (protocol.TaskID
 			return "", err
 		}
 	}
+	if c.names {
+		return d.sendNamed(ctx, c, s)
+	}
 	if s.message.Task != "" {
 		return d.goOn(ctx, c, s)
 	}
@@ -39,6 +42,35 @@ func (d *Door) send(ctx context.Context, c *caller, s *sending) (protocol.TaskID
 	defer free()
 	if known, err := d.repeated(c, &s.message); known != "" || err != nil {
 		return known, err
+	}
+	return d.begin(ctx, c, s, p)
+}
+
+// sendNamed takes a message whose sender has made the id of its task. A message for
+// a task that works or has ended is a repeat, and begins nothing.
+func (d *Door) sendNamed(ctx context.Context, c *caller, s *sending) (protocol.TaskID, error) {
+	name := s.message.Task
+	if id, err := uuid.Parse(name); err != nil || id.Version() != 4 || len(name) != 36 {
+		return "", invalid("message.taskId", "must be a UUID of version 4: over MQTT the requester makes the id of a task")
+	}
+	free, err := d.alone(ctx, c, nameMark+name)
+	if err != nil {
+		return "", err
+	}
+	defer free()
+	now, err := d.standing(c, name)
+	if err == nil {
+		if m := &s.message; m.Context != "" && m.Context != now.Dialogue.Context {
+			return "", invalid("message.contextId", "is not that of the task")
+		}
+		if history := notesOf(now).History; now.State != task.Waiting || len(history) > 0 && history[len(history)-1].ID == s.message.ID {
+			return now.ID, nil
+		}
+		return d.goOn(ctx, c, s)
+	}
+	p, err := d.understand(ctx, c, &s.message)
+	if err != nil {
+		return "", err
 	}
 	return d.begin(ctx, c, s, p)
 }
@@ -69,7 +101,11 @@ func (d *Door) begin(ctx context.Context, c *caller, s *sending, p *plan) (proto
 	tell := func(p tools.Progress) {
 		call.Emit("task.progress", map[string]any{"percent": p.Percent, "message": p.Message})
 	}
-	id, err := d.opts.Tasks.Converse(ctx, call, task.Dialogue{Context: m.Context, Agent: c.agent, Message: m.ID, Notes: text},
+	known := m.ID
+	if c.names {
+		known = nameMark + m.Task
+	}
+	id, err := d.opts.Tasks.Converse(ctx, call, task.Dialogue{Context: m.Context, Agent: c.agent, Message: known, Notes: text},
 		func(ctx context.Context) (json.RawMessage, error) { return d.carryOut(ctx, env, p, s.modes, tell) })
 	if err == nil && s.push != nil {
 		d.pushes.watch(c.env, id)

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/egress"
@@ -15,10 +16,21 @@ type Settings struct {
 	URL         string `yaml:"url" doc:"address of /a2a as clients know it, for the cards; as they call it when empty"`
 	Push        bool   `yaml:"push" doc:"tell the webhooks of clients of their tasks"`
 	PushPrivate bool   `yaml:"push_private" doc:"these webhooks may be at loopback and private addresses"`
+
+	MQTT string `yaml:"mqtt" doc:"serve A2A over MQTT: ORG/UNIT that the agents of the bridge itself have there; off when empty"`
+
+	Remote        bool `yaml:"remote" doc:"agents elsewhere may be added and used as skills, under approval"`
+	RemotePrivate bool `yaml:"remote_private" doc:"such agents may be at loopback and private addresses"`
 }
+
+// unitForm is that of the organisation and the unit in topics of A2A over MQTT.
+var unitForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}/[A-Za-z0-9_.-]{1,64}$`)
 
 // Check reports faults of the settings.
 func (s *Settings) Check(fail func(format string, args ...any)) {
+	if s.MQTT != "" && !unitForm.MatchString(s.MQTT) {
+		fail("a2a.mqtt: %q is not ORG/UNIT, both of letters, digits, . _ and -", s.MQTT)
+	}
 	if s.URL == "" {
 		return
 	}
@@ -32,6 +44,9 @@ func (s *Settings) guard() egress.Guard { return egress.Guard{AllowPrivate: s.Pu
 
 // Refuses says why a webhook may not be called, or "".
 func (s *Settings) Refuses(endpoint string) string { return s.guard().RefusesURL(endpoint) }
+
+// RemoteGuard decides where agents elsewhere may be.
+func (s *Settings) RemoteGuard() egress.Guard { return egress.Guard{AllowPrivate: s.RemotePrivate} }
 
 // Transport reaches the webhooks that may be called. It is nil if none is.
 func (s *Settings) Transport() *http.Transport {

@@ -1,0 +1,93 @@
+package topic
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Bounds of cards.
+const (
+	maxCard    = 64 << 10 // bytes
+	ownerCards = 64       // of one party
+	spaceCards = 1024
+	// cardChanges bounds the changes and removals of one agent's card in a minute.
+	cardChanges = 10
+)
+
+// A Card is an agent's published description of itself, as stored. It is immutable.
+type Card struct {
+	Space protocol.SpaceID `json:"space_id"`
+	ID    string           `json:"id"` // org/unit/agent, the client id of the agent
+	Owner protocol.Party   `json:"owner"`
+	Card  string           `json:"card"` // to the byte: it may be signed
+	// Online says that the client is connected, to the bridge of that id.
+	Online bool   `json:"online,omitempty"`
+	Bridge string `json:"bridge,omitempty"`
+}
+
+// KeptFor is the party whose budget of records the card uses.
+func (c *Card) KeptFor() protocol.Party { return c.Owner }
+
+// status is a2a-status of the card.
+func (c *Card) status() string {
+	if c.Online {
+		return "online"
+	}
+	return "offline"
+}
+
+func key(space protocol.SpaceID, id string) string { return string(space) + "/" + id }
+
+// needed are the fields that a card must have, with the first letters that the JSON of
+// their values may begin with.
+var needed = map[string]string{
+	"name": `"`, "description": `"`, "version": `"`, "capabilities": "{", "defaultInputModes": "[", "defaultOutputModes": "[", "skills": "[", "supportedInterfaces": "[",
+}
+
+// checkCard returns an error that says what is wrong with a card.
+func checkCard(text []byte) error {
+	if len(text) > maxCard {
+		return fmt.Errorf("a card may have %d bytes", maxCard)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
+		return fmt.Errorf("a card is a JSON object")
+	}
+	for name, first := range needed {
+		if value := fields[name]; len(value) == 0 || value[0] != first[0] {
+			return fmt.Errorf("the card has no %s, or it is of another type", name)
+		}
+	}
+	var card struct {
+		Name       string `json:"name"`
+		Interfaces []struct {
+			Binding string `json:"protocolBinding"`
+			Version string `json:"protocolVersion"`
+			URL     string `json:"url"`
+		} `json:"supportedInterfaces"`
+		Skills []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"skills"`
+	}
+	if json.Unmarshal(text, &card) != nil || card.Name == "" || len(card.Interfaces) == 0 {
+		return fmt.Errorf("the card is not of A2A 1.0")
+	}
+	for i, at := range card.Interfaces {
+		if at.Binding == "" || at.Version == "" || at.URL == "" {
+			return fmt.Errorf("supportedInterfaces[%d] lacks url, protocolBinding or protocolVersion", i)
+		}
+	}
+	if slices.ContainsFunc(card.Skills, func(s struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}) bool {
+		return s.ID == "" || s.Name == ""
+	}) {
+		return fmt.Errorf("a skill of the card lacks id or name")
+	}
+	return nil
+}
