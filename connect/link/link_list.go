@@ -1,0 +1,95 @@
+package link
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var linkList = commands.Spec{
+	Name:    "link.list",
+	Summary: "List the links to other MQTT brokers, and how they are.",
+	Effect:  commands.Read,
+	Action:  "link:list",
+	Example: `{}`,
+}
+
+// ListParams are the params of link.list.
+type ListParams struct {
+	Sort string `json:"sort,omitempty" enum:"id,-id,waiting,-waiting,lost,-lost" doc:"what to sort by, the highest first behind a minus; by name if absent"`
+	listing.Page
+}
+
+// Target implements [commands.Targeter].
+func (p ListParams) Target() commands.Resource { return commands.Resource{Type: "link"} }
+
+// ListResult is one page of links.
+type ListResult struct {
+	Links      []View `json:"links" doc:"the links of this page, by name; empty if there are none"`
+	Total      int    `json:"total" doc:"how many there are on all pages"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+}
+
+// A View is a link as callers see it in a list.
+type View struct {
+	Name    string           `json:"link" doc:"name of the link"`
+	State   State            `json:"state" doc:"connecting, connected or down"`
+	Since   int64            `json:"since" doc:"when it came into this state, Unix milliseconds"`
+	Problem string           `json:"problem,omitempty" doc:"why it is down; absent while it is connected"`
+	URL     string           `json:"url" doc:"address of the remote broker"`
+	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"where its messages come from and go to; absent until its principal is known"`
+	Waiting int              `json:"waiting" doc:"messages that the remote broker has not acknowledged, those that wait included"`
+	Dropped uint64           `json:"dropped" doc:"messages that found the queue full, since the bridge started"`
+	Lost    uint64           `json:"lost" doc:"how often the connection was lost, since the bridge started"`
+}
+
+var order = listing.Order[View]{
+	ID: func(v View) string { return v.Name },
+	Keys: map[string]func(View) listing.Key{
+		"waiting": func(v View) listing.Key { return listing.Number(int64(v.Waiting)) },
+		"lost":    func(v View) listing.Key { return listing.Number(int64(v.Lost)) },
+	},
+}
+
+// List shows the links that act in the caller's space; all of them to a caller that
+// is bound to none.
+func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
+	shown := func(yield func(View) bool) {
+		for _, l := range s.links {
+			if !l.visible(call.Principal) {
+				continue
+			}
+			if v, _ := l.look(); !yield(v) {
+				return
+			}
+		}
+	}
+	found, err := order.Select(shown, p.Sort, p.Page)
+	if err != nil {
+		return ListResult{}, err
+	}
+	return ListResult{Links: found.Items, Total: found.Total, NextCursor: found.Next}, nil
+}
+
+// visible reports whether a principal may know of a link: a link whose own principal
+// is not known yet is shown to those that see every space.
+func (l *Link) visible(to *protocol.Principal) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return to.Unbounded() || l.party.Space == to.Home()
+}
+
+// look is the link as it is.
+func (l *Link) look() (View, Session) {
+	l.mu.Lock()
+	v := View{Name: l.config.Name, State: l.state, Since: l.since.UnixMilli(), Problem: l.problem, URL: l.config.URL, Space: l.party.Space, Lost: l.lost}
+	l.mu.Unlock()
+	var session Session
+	if v.Space != "" {
+		session, _ = l.service.Broker.Session(v.Space, l.id())
+	}
+	v.Waiting, v.Dropped = session.Queued+session.Inflight, session.Dropped
+	return v, session
+}
