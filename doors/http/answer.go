@@ -93,6 +93,9 @@ func writeResult(w http.ResponseWriter, resp *protocol.Response) {
 func describe(h http.Header, resp *protocol.Response) {
 	setHeader(h, "X-Request-Id", resp.ID)
 	setHeader(h, "X-Trace-Id", resp.Metadata.TraceID)
+	if revision := resp.Metadata.Revision; revision > 0 {
+		h.Set("X-Revision", strconv.FormatUint(revision, 10))
+	}
 	for _, warning := range resp.Metadata.Warnings {
 		h.Add("X-Bridge-Warning", headerText(warning))
 	}

@@ -20,6 +20,8 @@ import (
 //   - Host must be a name of this bridge: a loopback name, a configured one, or
 //     an IP address. A page that rebinds its own name to 127.0.0.1 still sends
 //     that name, and rebinding needs a name, which is why addresses may pass.
+//     Reads in HTTP/1.0 need no Host: load balancers that ask how the bridge is
+//     send none, and every browser does.
 //   - Origin, where there is one, must be the very host that is asked, or a
 //     configured origin. Browsers send it with every POST and every WebSocket
 //     handshake; programs send none.
@@ -71,7 +73,7 @@ func NewGuard(o GuardOptions) (*Guard, error) {
 // Check says why the request may not pass, or nil: 2003 with details.reason
 // "host" or "origin".
 func (g *Guard) Check(r *http.Request) *protocol.Error {
-	if !g.hostAllowed(r.Host) {
+	if !g.hostAllowed(r.Host) && !asksWithoutHost(r) {
 		return protocol.Errorf(protocol.PermissionDenied, "the Host header names no host of this bridge").With("reason", "host")
 	}
 	if !g.originAllowed(r) {
@@ -111,6 +113,11 @@ func (g *Guard) tell(r *http.Request, err *protocol.Error) {
 	}
 	g.log.Log(r.Context(), level, "a web page is refused", "host", host, "origin", origin, "remote", r.RemoteAddr,
 		"why", err.Message, "admitted_by", setting)
+}
+
+// asksWithoutHost reports whether a request is a read in HTTP/1.0 that names no host.
+func asksWithoutHost(r *http.Request) bool {
+	return r.Host == "" && !r.ProtoAtLeast(1, 1) && isSafe(r.Method)
 }
 
 func (g *Guard) hostAllowed(hostport string) bool {

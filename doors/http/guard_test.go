@@ -18,7 +18,7 @@ func TestGuard(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		method, host, origin, site string
-		tls                        bool
+		tls, old                   bool   // old is HTTP/1.0
 		reason                     string // "" passes
 	}{
 		"loopback name":                  {host: "localhost:9010"},
@@ -35,6 +35,10 @@ func TestGuard(t *testing.T) {
 		"address as a prefix":            {host: "127.0.0.1.evil.example", reason: "host"},
 		"configured name as a suffix":    {host: "xbridge.example", reason: "host"},
 		"empty host":                     {host: "", reason: "host"},
+		"balancer that names no host":    {old: true},
+		"balancer that names another":    {host: "evil.example", old: true, reason: "host"},
+		"write that names no host":       {method: "POST", old: true, reason: "host"},
+		"page elsewhere without host":    {origin: "https://evil.example", old: true, reason: "origin"},
 		"malformed host":                 {host: "a:b:c", reason: "host"},
 		"own page":                       {method: "POST", host: "localhost:9010", origin: "http://localhost:9010"},
 		"own page, default port":         {method: "POST", host: "bridge.example", origin: "http://bridge.example:80"},
@@ -68,6 +72,9 @@ func TestGuard(t *testing.T) {
 		}
 		if c.site != "" {
 			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		if c.old {
+			r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 		}
 		if c.tls {
 			r.TLS = &tls.ConnectionState{}

@@ -74,7 +74,8 @@ func envelopeSchemas() object {
 					"priority": object{"enum": []string{"low", "medium", "high"}, "default": "medium"},
 					"timeout": object{"type": "integer", "minimum": 1, "maximum": protocol.MaxTimeout.Milliseconds(),
 						"default": protocol.DefaultTimeout.Milliseconds(), "description": "milliseconds"},
-					"events": object{"type": "boolean", "default": false},
+					"events":       object{"type": "boolean", "default": false},
+					"min_revision": object{"type": "integer", "minimum": 0},
 				}),
 				"extension": object{"type": "object", "description": "vendor data"},
 			},
@@ -88,7 +89,7 @@ func envelopeSchemas() object {
 				"status":   object{"enum": []string{protocol.StatusSuccess, protocol.StatusFailed}},
 				"result":   object{},
 				"error":    object{"oneOf": []object{ref("schemas", "Error"), {"type": "null"}}},
-				"metadata": metadata(object{"warnings": object{"type": "array", "items": object{"type": "string"}}}),
+				"metadata": metadata(object{"warnings": object{"type": "array", "items": object{"type": "string"}}, "revision": object{"type": "integer", "minimum": 1}}),
 			},
 		},
 		"Event": object{

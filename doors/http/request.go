@@ -162,6 +162,12 @@ func (a *API) requestOf(r *http.Request) (*protocol.Request, *protocol.Error) {
 		}
 		req.Metadata.Priority = p
 	}
+	if text := r.Header.Get("X-Min-Revision"); text != "" {
+		var bad error
+		if req.Metadata.MinRevision, bad = strconv.ParseUint(text, 10, 53); bad != nil {
+			return nil, protocol.InvalidParam("X-Min-Revision", "must be a revision that an answer had as X-Revision")
+		}
+	}
 	if !utf8.ValidString(req.Command) {
 		return nil, protocol.Errorf(protocol.UnknownCommand, "the command's name is not UTF-8")
 	}

@@ -90,13 +90,14 @@ type Keeper interface {
 
 // Options configure a [Door]. Catalogue, Executor and Authenticate are needed.
 type Options struct {
-	Catalogue *tools.Catalogue // of the tools that callers see
-	Executor  *tools.Executor  // runs them
-	Keeper    Keeper           // of calls that somebody has to agree to; nil: they wait as long as the client
-	Tasks     Tasks            // of calls that take long; nil: clients wait
-	Resources Resources        //  nil: none
-	Prompts   Prompts          // nil: none
-	Foreign   Foreign          // further ones of both kinds; nil: none
+	Catalogue   *tools.Catalogue // of the tools that callers see
+	Executor    *tools.Executor  // runs them
+	Keeper      Keeper           // of calls that somebody has to agree to; nil: they wait as long as the client
+	Tasks       Tasks            // of calls that take long; nil: clients wait
+	Resources   Resources        //  nil: none
+	Completions Completions      // of what resources are named by; nil: none
+	Prompts     Prompts          // nil: none
+	Foreign     Foreign          // further ones of both kinds; nil: none
 
 	// Authenticate yields who sends an HTTP request. Its error, one of the
 	// protocol's, is what the caller gets.
@@ -208,6 +209,9 @@ func (d *Door) newServer() *sdk.Server {
 	}
 	if d.opts.Prompts != nil {
 		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
+	}
+	if d.opts.Completions != nil {
+		capabilities.Completions = &sdk.CompletionCapabilities{}
 	}
 	if d.opts.Instance != "" {
 		capabilities.Experimental = map[string]any{capabilityKey: map[string]any{"instance": d.opts.Instance}}

@@ -78,6 +78,10 @@ func (d *Door) feature(req sdk.Request) answer {
 				return d.readResource(ctx, env, r)
 			}
 		}
+	case *sdk.CompleteRequest:
+		if d.opts.Completions != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.complete(ctx, env, r) }
+		}
 	case *sdk.ListPromptsRequest:
 		if d.opts.Prompts != nil {
 			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
@@ -118,7 +122,7 @@ func finished(req sdk.Request, result sdk.Result) sdk.Result {
 	switch result.(type) {
 	case *handedOver:
 		return result
-	case *sdk.CallToolResult, *sdk.ReadResourceResult, *sdk.GetPromptResult:
+	case *sdk.CallToolResult, *sdk.ReadResourceResult, *sdk.GetPromptResult, *sdk.CompleteResult:
 		return whole{result}
 	}
 	return result // the SDK says it of lists

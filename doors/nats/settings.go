@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/aibridge/aibridge/broker/topic"
 )
 
 // Settings say which NATS the bridge serves, and as whom its clients come in.
@@ -49,7 +51,7 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 				fail("doors.nats.%s: %q %w", name, filter, err)
 			}
 			for _, other := range filters[:i] {
-				if overlap(strings.Split(filter, "/"), strings.Split(other, "/")) {
+				if topic.Overlap(filter, other) {
 					fail("doors.nats.%s: a topic may fit both %q and %q, and its messages would be carried twice", name, other, filter)
 				}
 			}
@@ -76,23 +78,6 @@ func checkFilter(root, filter string) error {
 	}
 	_, err := subjectOf(filter, true)
 	return err
-}
-
-// overlap reports whether a topic may fit both filters.
-func overlap(a, b []string) bool {
-	for i := range min(len(a), len(b)) {
-		switch {
-		case a[i] == "#" || b[i] == "#":
-			return true
-		case a[i] != b[i] && a[i] != "+" && b[i] != "+":
-			return false
-		}
-	}
-	longer := a
-	if len(b) > len(a) {
-		longer = b
-	}
-	return len(a) == len(b) || longer[min(len(a), len(b))] == "#" // a/# has a
 }
 
 // principal is the API key of those who show none, "" for none.

@@ -54,6 +54,9 @@ type Options struct {
 // Resources are files, agents and documentation.
 func Resources(o Options) mcpdoor.Resources { return resources{&o} }
 
+// Completions propose what these are named by.
+func Completions(o Options) mcpdoor.Completions { return resources{&o} }
+
 // Prompts are the skills with a SKILL.md.
 func Prompts(o Options) mcpdoor.Prompts { return prompts{&o} }
 

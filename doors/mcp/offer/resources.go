@@ -38,8 +38,8 @@ type resources struct{ *Options }
 // Templates implements [mcpdoor.Resources].
 func (resources) Templates() []mcpdoor.Template {
 	return []mcpdoor.Template{
-		{URI: agentsURI + "{agent_id}", Name: "agent", Description: "An agent: whether it is online, and its skills", MIMEType: "application/json"},
-		{URI: filesURI + "{group_name}/{+path}", Name: "file", Description: "A file of the VFS"},
+		{URI: agentTemplate, Name: "agent", Description: "An agent: whether it is online, and its skills", MIMEType: "application/json"},
+		{URI: fileTemplate, Name: "file", Description: "A file of the VFS"},
 	}
 }
 

@@ -19,6 +19,7 @@ type shownRun struct {
 	Message   string `json:"message"`
 	Turns     int    `json:"turns"`
 	Started   int64  `json:"started_at"`
+	Waiting   *waits `json:"waiting"`
 	Changed   int64  `json:"changed_at"`
 	Questions []struct {
 		Call    string   `json:"call_id"`
@@ -45,6 +46,8 @@ func (m tasks) run(ctx context.Context, env tools.Environment, id protocol.TaskI
 	switch r.Phase {
 	case "WaitingUser":
 		t.State, t.Question = mcpdoor.TaskWaiting, r.question()
+	case "WaitingApproval":
+		t.State, t.Approval = mcpdoor.TaskWaiting, m.approval(ctx, env, t, r.Waiting)
 	case "Completed":
 		t.State, t.Result = mcpdoor.TaskDone, resultOf(tools.Success, string(text), nil)
 	case "Failed":

@@ -70,11 +70,7 @@ type shownTask struct {
 			Message string  `json:"message"`
 		} `json:"data"`
 	} `json:"progress"`
-	Waits *struct {
-		Approval string `json:"approval_id"`
-		Tool     string `json:"tool"`
-		Expires  int64  `json:"expires_at"`
-	} `json:"waits"`
+	Waits *waits `json:"waits"`
 	Group *struct {
 		Counts  map[string]int `json:"counts"`
 		Rollout *struct {
@@ -83,6 +79,13 @@ type shownTask struct {
 	} `json:"group"`
 
 	text json.RawMessage // all of it
+}
+
+// waits is the approval that a task waits for.
+type waits struct {
+	Approval string `json:"approval_id"`
+	Tool     string `json:"tool"`
+	Expires  int64  `json:"expires_at"`
 }
 
 // noTask is the error for a task that there is not, or that is somebody else's.
@@ -125,7 +128,7 @@ func (m tasks) fill(ctx context.Context, env tools.Environment, t *mcpdoor.Task,
 		t.State, t.Message = mcpdoor.TaskWaiting, shown.State+shown.why()+"; "+shown.progress()
 	case "waiting":
 		t.State = mcpdoor.TaskWaiting
-		t.Approval = m.approval(ctx, env, t, shown)
+		t.Approval = m.approval(ctx, env, t, shown.Waits)
 	case "cancelled":
 		t.State = mcpdoor.TaskCancelled
 		if shown.Error != nil {
@@ -215,11 +218,10 @@ func resultOf(status tools.Status, text string, err *protocol.Error) *tools.Resu
 
 // approval is what a task waits for. Who may not look at approvals is told that it
 // waits for one, and which.
-func (m tasks) approval(ctx context.Context, env tools.Environment, t *mcpdoor.Task, shown *shownTask) *mcpdoor.Approval {
-	if shown.Waits == nil {
+func (m tasks) approval(ctx context.Context, env tools.Environment, t *mcpdoor.Task, w *waits) *mcpdoor.Approval {
+	if w == nil {
 		return nil
 	}
-	w := shown.Waits
 	a := &mcpdoor.Approval{ID: w.Approval, Tool: w.Tool, Why: "somebody has to agree to it"}
 	t.Message = fmt.Sprintf("%s waits until somebody agrees to it who may (approval %s), until %s at the latest",
 		w.Tool, w.Approval, time.UnixMilli(w.Expires).UTC().Format(time.RFC3339))
