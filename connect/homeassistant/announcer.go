@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"hash/maphash"
 	"sync"
 	"time"
 
@@ -28,7 +27,6 @@ type announcers struct {
 	space protocol.SpaceID
 	table records.Table[Announcer]
 	most  int // topics that are noted at a time
-	seed  maphash.Seed
 
 	mu    sync.Mutex
 	notes map[string][]note               // by topic, until what was published is taken
@@ -37,8 +35,8 @@ type announcers struct {
 
 // A note says who published a payload.
 type note struct {
-	print uint64
-	by    grant.Grant
+	digest string
+	by     grant.Grant
 }
 
 // maxNotes bounds the notes of a topic. What was published before is not taken
@@ -47,7 +45,7 @@ const maxNotes = 4
 
 func newAnnouncers(space protocol.SpaceID, table records.Table[Announcer], most int) *announcers {
 	return &announcers{
-		space: space, table: table, most: most, seed: maphash.MakeSeed(),
+		space: space, table: table, most: most,
 		notes: map[string][]note{}, known: map[protocol.Party]*grant.Grant{},
 	}
 }
@@ -55,11 +53,7 @@ func newAnnouncers(space protocol.SpaceID, table records.Table[Announcer], most 
 // note notes who publishes an announcement. It does not block. Where there is no
 // room any note gives way, so that those of announcements which were never
 // delivered do not stay for good.
-func (a *announcers) note(who *protocol.Principal, topic string, payload []byte) {
-	if who.Home() != a.space || len(payload) > maxAnnouncement {
-		return
-	}
-	n := note{maphash.Bytes(a.seed, payload), grant.Of(who)}
+func (a *announcers) note(topic string, n note) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	notes, there := a.notes[topic]
@@ -85,11 +79,11 @@ func (a *announcers) by(topic string, payload []byte) *grant.Grant {
 	if len(payload) > maxAnnouncement {
 		return nil
 	}
-	print := maphash.Bytes(a.seed, payload)
+	digest := digestOf(payload)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, n := range a.notes[topic] {
-		if n.print != print {
+		if n.digest != digest {
 			continue
 		}
 		if a.notes[topic] = a.notes[topic][i+1:]; len(a.notes[topic]) == 0 {
@@ -97,7 +91,7 @@ func (a *announcers) by(topic string, payload []byte) *grant.Grant {
 		}
 		return a.once(n.by)
 	}
-	if stored, _, ok := a.table.Get(a.key(topic)); ok && stored.Digest == digestOf(payload) {
+	if stored, _, ok := a.table.Get(a.key(topic)); ok && stored.Digest == digest {
 		return a.once(stored.By)
 	}
 	return nil

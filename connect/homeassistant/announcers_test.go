@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // TestNotesThatNobodyTakesMakeRoom has announcements noted that are never
@@ -11,9 +12,9 @@ import (
 func TestNotesThatNobodyTakesMakeRoom(t *testing.T) {
 	const most = 2
 	a := newAnnouncers(protocol.DefaultSpace, nil, most)
-	who := &protocol.Principal{Kind: protocol.KindAgent, ID: "hub", Space: protocol.DefaultSpace}
+	who := grant.Of(&protocol.Principal{Kind: protocol.KindAgent, ID: "hub", Space: protocol.DefaultSpace})
 	for _, topic := range []string{"a", "b", "c"} {
-		a.note(who, topic, []byte(topic))
+		a.note(topic, note{digestOf([]byte(topic)), who})
 	}
 	if a.by("c", []byte("c")) == nil {
 		t.Error("it is not known who made the latest announcement")

@@ -98,11 +98,29 @@ func (d *Discovery) Filters() []string {
 	return []string{d.Prefix + "/+/+/config", d.Prefix + "/+/+/+/config"}
 }
 
-// Publishes notes who publishes on one of [Discovery.Filters]. It is called
-// before the message is delivered, and does not block.
-func (d *Discovery) Publishes(who *protocol.Principal, topic string, payload []byte) {
-	d.announcers.note(who, topic, payload)
+// A Note names the publisher of an announcement on a topic. Bridges of a cluster
+// tell each other.
+type Note struct {
+	Topic  string      `json:"topic"`
+	Digest string      `json:"digest"` // SHA-256 of the announcement
+	By     grant.Grant `json:"by"`
 }
+
+// Publishes notes who publishes on one of [Discovery.Filters]. It is called
+// before the message is delivered, and does not block. ok is false if that is of no
+// interest.
+func (d *Discovery) Publishes(who *protocol.Principal, topic string, payload []byte) (n Note, ok bool) {
+	if who.Home() != d.announcers.space || len(payload) > maxAnnouncement {
+		return n, false
+	}
+	n = Note{topic, digestOf(payload), grant.Of(who)}
+	d.Noted(n)
+	return n, true
+}
+
+// Noted takes the note of another bridge, which vouches for it, before the message is
+// delivered here.
+func (d *Discovery) Noted(n Note) { d.announcers.note(n.Topic, note{n.Digest, n.By}) }
 
 func (d *Discovery) allows(topic string) bool {
 	return slices.ContainsFunc(d.Topics, func(filter string) bool { return protocol.Overlap(filter, topic) })

@@ -42,18 +42,21 @@ func (q *Queue[E, K]) Begun() bool {
 	return q.begun
 }
 
-// Event has an event published. It does not block.
-func (q *Queue[E, K]) Event(e E) {
+// Event has an event published. It does not block. It reports whether there was
+// room for it.
+func (q *Queue[E, K]) Event(e E) (taken bool) {
 	q.mu.Lock()
+	taken = len(q.events) < q.most
 	switch {
 	case !q.begun:
-	case len(q.events) < q.most:
+	case taken:
 		q.events = append(q.events, e)
 	default:
 		q.lost++
 	}
 	q.mu.Unlock()
 	q.signal()
+	return taken
 }
 
 // Value has a value published anew. It does not block.

@@ -19,9 +19,11 @@ import (
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect"
+	"github.com/aibridge/aibridge/connect/link"
 	a2adoor "github.com/aibridge/aibridge/doors/a2a"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
+	"github.com/aibridge/aibridge/doors/mqtt/check"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/gate"
@@ -90,6 +92,8 @@ type Config struct {
 	Backup    backup.Settings       `yaml:"backup"`
 	Connect   connect.Settings      `yaml:"connect"`
 	Doors     Doors                 `yaml:"doors"`
+	Schemas   []check.Schema        `yaml:"schemas" doc:"JSON Schemas that the payloads of topics have to fit; in the file only"`
+	Links     []link.Config         `yaml:"links" doc:"other MQTT brokers, and what goes there and comes from them; in the file only"`
 }
 
 // Log says what is logged and how.
@@ -183,6 +187,8 @@ func (c *Config) Check(known *commands.Set) error {
 	c.A2A.Check(fail)
 	c.Connect.HomeAssistant.Check(c.Root, fail)
 	c.Doors.NATS.Check(c.Root, fail)
+	check.CheckSchemas(c.Schemas, fail)
+	link.Check(c.Links, c.Root, c.Dev, fail)
 	c.Approvals.Check(fail)
 	c.Telemetry.Check(fail)
 	c.Chat.Check(fail)
@@ -293,6 +299,8 @@ func (c *Config) Places() backup.Places {
 		Caps:   filepath.Join(c.Data, "caps"),
 		Models: filepath.Join(c.Data, "llm"),
 		Spool:  filepath.Join(c.Data, "audit.spool"),
+
+		SharedRuns: c.Shared(),
 	}
 	if !c.InNATS() {
 		p.Contents = c.VFSDir()

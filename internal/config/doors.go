@@ -1,8 +1,14 @@
 package config
 
-import natsdoor "github.com/aibridge/aibridge/doors/nats"
+import (
+	"github.com/aibridge/aibridge/doors/files/s3"
+	"github.com/aibridge/aibridge/doors/files/webdav"
+	natsdoor "github.com/aibridge/aibridge/doors/nats"
+)
 
 // Doors are those that are shut until somebody configures them.
 type Doors struct {
-	NATS natsdoor.Settings `yaml:"nats"`
+	NATS   natsdoor.Settings `yaml:"nats"`
+	WebDAV webdav.Settings   `yaml:"webdav"`
+	S3     s3.Settings       `yaml:"s3"`
 }

@@ -33,15 +33,23 @@ func (c *Config) Show() []status.Setting {
 		}
 		shown = append(shown, status.Setting{Name: s.Key, Value: value, Changed: s.Changed, Flag: "--" + s.Flag, Env: s.Env, About: s.Doc})
 	}
-	issuers, servers := []string{}, []string{}
+	issuers, servers, links, schemas := []string{}, []string{}, []string{}, []string{}
 	for _, i := range c.Tokens.Issuers {
 		issuers = append(issuers, withoutPassword(i.Issuer))
 	}
 	for _, s := range c.MCP.Servers {
 		servers = append(servers, s.Name)
 	}
+	for i := range c.Schemas {
+		schemas = append(schemas, c.Schemas[i].Topic)
+	}
+	for i := range c.Links {
+		links = append(links, c.Links[i].Name)
+	}
 	return append(shown,
 		status.Setting{Name: "tokens.issuers", Value: issuers, Changed: len(issuers) > 0, About: "issuers whose tokens are accepted; in the file only"},
+		status.Setting{Name: "schemas", Value: schemas, Changed: len(schemas) > 0, About: "JSON Schemas that the payloads of topics have to fit; in the file only"},
+		status.Setting{Name: "links", Value: links, Changed: len(links) > 0, About: "other MQTT brokers, and what goes there and comes from them; in the file only"},
 		status.Setting{Name: "mcp.servers", Value: servers, Changed: len(servers) > 0, About: "external MCP servers whose tools are offered; in the file only"},
 	)
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -46,7 +46,11 @@ func NewTracer(ctx context.Context, t Settings, bridgeID, version string) (trace
 	if t.OTLP == "" {
 		return nil, func(context.Context) error { return nil }, nil
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(t.OTLP))
+	collector, err := newCollector(t.OTLP)
+	if err != nil {
+		return nil, nil, fmt.Errorf("telemetry.otlp: %w", err)
+	}
+	exporter, err := otlptrace.New(ctx, collector)
 	if err != nil {
 		return nil, nil, fmt.Errorf("telemetry.otlp: %w", err)
 	}
