@@ -59,7 +59,7 @@ func (c *Client) call(ctx context.Context, command string, params any, opts []Ca
 		return c.run(ctx, request, &o)
 	}
 	result, version, ok := c.cache.get(command, request.Params)
-	if ok && !o.fresh {
+	if ok && !o.fresh && o.minRevision == 0 {
 		return result, nil
 	}
 	result, err = c.run(ctx, request, &o)
@@ -88,6 +88,7 @@ func (c *Client) request(ctx context.Context, command string, params any, o *cal
 		o.traceparent = in.Traceparent
 	}
 	request.Metadata.Priority = o.priority
+	request.Metadata.MinRevision = o.minRevision
 	request.Metadata.Events = o.onEvent != nil
 	return request, nil
 }
@@ -112,6 +113,9 @@ func (c *Client) run(ctx context.Context, request *protocol.Request, o *callOpti
 			continue
 		}
 		if response.Err == nil {
+			if o.revision != nil && response.Metadata.Revision > 0 {
+				*o.revision = response.Metadata.Revision
+			}
 			return response.Result, nil
 		}
 		pause, again := repeatAfter(response.Err, attempt)

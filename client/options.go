@@ -127,6 +127,8 @@ type callOptions struct {
 	onEvent     func(*protocol.Event)
 	once        bool
 	fresh       bool
+	minRevision uint64
+	revision    *uint64
 	seal        *SealOptions
 }
 
@@ -158,6 +160,18 @@ func WithPriority(p protocol.Priority) CallOption { return func(o *callOptions) 
 func OnEvent(handle func(*protocol.Event)) CallOption {
 	return func(o *callOptions) { o.onEvent = handle }
 }
+
+// MinRevision has the bridge that answers wait until it has seen a revision of the
+// state, such as the one that [Revision] has kept of a write at another bridge of its
+// cluster. The call is sent even if a kept answer is at hand. A revision that the state
+// has never had is refused: 1001.
+func MinRevision(revision uint64) CallOption {
+	return func(o *callOptions) { o.minRevision = revision }
+}
+
+// Revision stores the revision of the state after the call in *to, which a call that
+// writes nothing leaves as it is.
+func Revision(to *uint64) CallOption { return func(o *callOptions) { o.revision = to } }
 
 // WithoutRetry has the call fail at the first error, whatever its class.
 func WithoutRetry() CallOption { return func(o *callOptions) { o.once = true } }

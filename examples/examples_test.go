@@ -158,8 +158,15 @@ func TestThermostatServesThroughABridge(t *testing.T) {
 // TestTheThermostatTakesItsSettings sets the highest temperature as its desired
 // state, which the thermostat takes over, and keeps to.
 func TestTheThermostatTakesItsSettings(t *testing.T) {
-	t.Parallel()
-	const name = "thermostat-go"
+	for name := range devices {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			takesSettings(t, name)
+		})
+	}
+}
+
+func takesSettings(t *testing.T, name string) {
 	node := bridgetest.Start(t)
 	start(t, name, node.MQTTURL())
 	c := node.Dial(t)

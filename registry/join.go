@@ -2,10 +2,10 @@ package registry
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -66,13 +66,12 @@ func (s *Service) redeem(ctx context.Context, b *bid, r *SkillRecord) error {
 		With("reason", "it is of another skill, has expired, was used up or revoked, or is none")
 	text, found := strings.CutPrefix(b.join, joinPrefix)
 	id, secret, ok := strings.Cut(text, ".")
-	if !found || !ok || s.opts.Joins == nil || s.opts.MAC == nil {
+	if !found || !ok || s.opts.Joins == nil || s.opts.Stamp == nil {
 		return refused
 	}
-	mac := s.opts.MAC(id, secret)
 	_, _, err := records.Change(ctx, s.opts.Joins, tableKey(r.Space, id), func(j *JoinRecord, _ uint64) (*JoinRecord, error) {
 		switch {
-		case j == nil || !hmac.Equal(mac, j.MAC) || !j.isFor(r) || j.expired(time.Now()) || slices.Contains(j.Barred, b.agent.ID):
+		case j == nil || !s.opts.Stamped(j.MAC, id, secret) || !j.isFor(r) || j.expired(time.Now()) || slices.Contains(j.Barred, b.agent.ID):
 			return nil, refused
 		case slices.Contains(j.Agents, b.agent.ID):
 			return j, nil
@@ -84,6 +83,21 @@ func (s *Service) redeem(ctx context.Context, b *bid, r *SkillRecord) error {
 		return &used, nil
 	})
 	return err
+}
+
+// JoinStamps are the stamps of the join tokens that can still be used.
+func (s *Service) JoinStamps() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if s.opts.Joins == nil {
+			return
+		}
+		now := time.Now()
+		for _, j := range s.opts.Joins.All() {
+			if !j.expired(now) && !yield(j.MAC) {
+				return
+			}
+		}
+	}
 }
 
 // barJoins has no token of a skill let an agent in again.

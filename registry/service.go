@@ -53,8 +53,10 @@ type Options struct {
 	// Reported is the state that an agent reported last of one of its skills, as
 	// a JSON object; ok is false for none. It does not block. Nil: nobody reports.
 	Reported func(protocol.SpaceID, protocol.AgentID, protocol.SkillID) (document json.RawMessage, ok bool)
-	// MAC is the keyed hash that join tokens are recognised by. Nil makes none.
-	MAC func(id, secret string) []byte
+	// Stamp is the keyed hash that join tokens are recognised by, which Stamped
+	// does. Nil makes none.
+	Stamp   func(id, secret string) []byte
+	Stamped func(stamp []byte, id, secret string) bool
 	// AgentChanged is told when an agent was registered or unregistered, came or
 	// went, or went online or offline. It must not block. Nil tells nobody.
 	AgentChanged func(space protocol.SpaceID, agent protocol.AgentID)

@@ -27,11 +27,12 @@ func newSkillWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := newWorld(t, append([]func(*Options){func(o *Options) {
 		o.Joins, o.Names = recordstest.New[JoinRecord](), recordstest.New[NameRecord]()
-		o.MAC = func(id, secret string) []byte {
+		o.Stamp = func(id, secret string) []byte {
 			h := hmac.New(sha256.New, []byte("pepper"))
 			h.Write([]byte(id + "." + secret))
 			return h.Sum(nil)
 		}
+		o.Stamped = func(stamp []byte, id, secret string) bool { return hmac.Equal(o.Stamp(id, secret), stamp) }
 	}}, change...)...)
 	for _, id := range []string{"lamp", "thief", "lamp-2"} {
 		w.do(endAgent(id), "agent.register", fmt.Sprintf(`{"agent_id":%q,"type":"end_agent"}`, id), nil)

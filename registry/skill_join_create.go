@@ -43,7 +43,7 @@ func (s *Service) CreateJoin(ctx context.Context, call *commands.Call, p CreateJ
 	if err != nil {
 		return CreateJoinResult{}, err
 	}
-	if s.opts.Joins == nil || s.opts.MAC == nil {
+	if s.opts.Joins == nil || s.opts.Stamp == nil {
 		return CreateJoinResult{}, protocol.Errorf(protocol.InvalidState, "this bridge makes no join tokens")
 	}
 	if len(s.joinsOf(ctx, skill)) >= maxJoins {
@@ -54,7 +54,7 @@ func (s *Service) CreateJoin(ctx context.Context, call *commands.Call, p CreateJ
 	now := time.Now()
 	life := time.Duration(cmp.Or(p.TTL, defaultJoinLife)) * time.Second
 	j := &JoinRecord{
-		ID: id, Space: skill.Space, Skill: skill.ID, Owner: skill.Owner, Since: skill.RegisteredAt, MAC: s.opts.MAC(id, secret),
+		ID: id, Space: skill.Space, Skill: skill.ID, Owner: skill.Owner, Since: skill.RegisteredAt, MAC: s.opts.Stamp(id, secret),
 		Uses: cmp.Or(p.Uses, 1), Expires: now.Add(life).UnixMilli(), By: call.Principal.Party(), At: now.UnixMilli(),
 	}
 	if _, err := s.opts.Joins.Create(ctx, tableKey(j.Space, id), j); err != nil {

@@ -94,7 +94,7 @@ func (s *Service) handBack(id, correlation string, head answerHead, payload []by
 		if about == "" {
 			continue
 		}
-		if to, ok := s.opts.Others.Asker(about); ok {
+		if to, ok := s.asker(about); ok {
 			head.Correlation = correlation
 			return s.opts.Others.Say(to, say(saidAnswer, head, payload))
 		}
@@ -140,6 +140,9 @@ func (s *Service) handed(from Bridge, h *requestHead, envelope []byte) {
 	key := AgentKey{h.Space, h.Agent}
 	delivered := false
 	if agent, ok := s.opts.Directory.Agent(key); ok {
+		if _, told := s.opts.Others.Asker(h.ID); !told && !h.Notice {
+			s.handovers.note(h.ID, from)
+		}
 		d := &delivery{raw: envelope, expiry: time.Duration(h.Expiry) * time.Millisecond, caller: h.Caller, parent: h.Parent, notice: h.Notice}
 		d.envelope.Metadata.TraceID = h.Trace
 		delivered = s.deliverHere(&exchange{id: h.ID, Peer: Peer{Agent: agent}}, d)

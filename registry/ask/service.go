@@ -51,6 +51,7 @@ type Service struct {
 	http          *httpClient
 	endpointCalls *endpointCalls
 	callers       callerMarks
+	handovers     handovers
 	metrics       *metrics
 }
 

@@ -129,10 +129,10 @@ func (w *ward) note(id subjectID, f Fault, now time.Time, most int) {
 	}
 	at := w.of[id]
 	if at == nil {
-		at = w.order.PushFront(&subject{id: id})
+		at = w.order.PushBack(&subject{id: id}) // the first to go, while nothing of a party is proven
 		w.of[id] = at
 	}
-	if !f.Unproven {
+	if !f.Unproven || f.Party.ID == "" {
 		w.order.MoveToFront(at)
 	}
 	s := at.Value.(*subject)
@@ -151,20 +151,25 @@ func (w *ward) note(id subjectID, f Fault, now time.Time, most int) {
 	s.cut(f.Unproven, most)
 }
 
-// cut forgets the oldest of the proven or the unproven cases, if there are more
-// than that.
+// cut forgets the oldest of the proven or the unproven cases, if there are more than
+// that: of the unproven ones, the oldest from the address with the most, so that a
+// stranger does not push out the device's own faults.
 func (s *subject) cut(unproven bool, most int) {
-	of := func(c Case) bool { return c.Unproven == unproven }
-	n := 0
+	n, from, busiest := 0, make(map[string]int), ""
 	for _, c := range s.cases {
-		if of(c) {
-			n++
+		if c.Unproven != unproven {
+			continue
+		}
+		n++
+		if from[c.From]++; from[c.From] >= from[busiest] {
+			busiest = c.From
 		}
 	}
-	if n > most {
-		i := slices.IndexFunc(s.cases, of)
-		s.cases = slices.Delete(s.cases, i, i+1)
+	if n <= most {
+		return
 	}
+	i := slices.IndexFunc(s.cases, func(c Case) bool { return c.Unproven == unproven && (!unproven || c.From == busiest) })
+	s.cases = slices.Delete(s.cases, i, i+1)
 }
 
 // cut forgets the subjects whose last fault is oldest, but for some.

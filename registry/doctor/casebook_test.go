@@ -87,7 +87,10 @@ func TestAFloodOfStrangersReachesNobodyElse(t *testing.T) {
 	}
 	for n := range 3 * strangersKept {
 		c.now = c.now.Add(time.Second)
-		b.Note(Fault{Kind: UnknownCredential, Client: fmt.Sprint("client-", n)})
+		b.Note(Fault{Kind: UnknownCredential, Client: fmt.Sprint("client-", n), Unproven: true})
+		if len(b.Strangers(fmt.Sprint("client-", n))) == 0 {
+			t.Fatal("the latest stranger is forgotten")
+		}
 	}
 	if n := b.strangers.order.Len(); n != strangersKept || len(b.strangers.of) != n {
 		t.Errorf("%d strangers are kept", n)
@@ -165,5 +168,31 @@ func TestUnprovenFaultsPushOutOnlyEachOther(t *testing.T) {
 	}
 	if len(b.Of(lamp(0, "a"))) == 0 || len(b.Of(lamp(subjectsOfSpace, "a"))) > 0 {
 		t.Error("a party lost its room to what is unproven")
+	}
+}
+
+// The first to make room are parties of which nothing is proven, and of the unproven
+// cases of a party those from where most come.
+func TestWhatIsUnprovenMakesRoomFirst(t *testing.T) {
+	c := newClockwork()
+	b := NewCasebook(c.time)
+	for n := range subjectsOfSpace {
+		b.Note(Fault{Kind: PublishRefused, Party: lamp(n, "a"), Unproven: n%2 == 1})
+	}
+	for n := range subjectsOfSpace / 2 {
+		b.Note(Fault{Kind: PublishRefused, Party: lamp(subjectsOfSpace+n, "a")})
+	}
+	for n := range subjectsOfSpace {
+		if kept := len(b.Of(lamp(n, "a"))) > 0; kept != (n%2 == 0) {
+			t.Fatalf("party %d is kept: %v", n, kept)
+		}
+	}
+	b.Note(Fault{Kind: UnknownCredential, Party: lamp(1, "b"), From: "10.0.0.7", Client: "the device", Unproven: true})
+	for n := range 10 * casesUnproven {
+		b.Note(Fault{Kind: UnknownCredential, Party: lamp(1, "b"), From: "192.0.2.1", Client: fmt.Sprint(n), Unproven: true})
+	}
+	cases := b.Of(lamp(1, "b"))
+	if len(cases) != casesUnproven || cases[len(cases)-1].Client != "the device" {
+		t.Errorf("%+v", cases)
 	}
 }

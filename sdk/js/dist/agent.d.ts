@@ -1,7 +1,9 @@
 import { Skill, type Handler, type Plain, type Shaped } from "./capability.js";
 import { Client, type ClientOptions } from "./client.js";
+import { type DesiredHandler } from "./desired.js";
+import { type Fields } from "./envelope.js";
 import type { Memory } from "./memory.js";
-import type { Of, Shape } from "./schema.js";
+import type { JSONSchema, Of, Shape } from "./schema.js";
 export interface AgentOptions extends Omit<ClientOptions, "clientID"> {
     /** Where the bridge is, as Client has it. */
     url?: string;
@@ -34,6 +36,16 @@ export declare class Agent {
     capability(id: string, run: Handler<Record<string, never>>): this;
     capability<S extends Shape>(id: string, about: Shaped<S>, run: Handler<Of<S>>): this;
     capability<P = any>(id: string, about: Plain, run: Handler<P>): this;
+    /** Have a function take over the desired state of the agent's own skill; see
+     * Skill.desired. */
+    desired<S extends Shape>(state: S, run: DesiredHandler<Partial<Of<S>>>): this;
+    desired<D = any>(state: {
+        schema: JSONSchema;
+    }, run: DesiredHandler<D>): this;
+    /** Say what state a skill has, the agent's own unless told, by a merge patch (RFC 7386)
+     * of what was reported before: fields are set, objects are merged, null removes. It
+     * resolves when that is stored. */
+    report(state: Fields, skillID?: string): Promise<void>;
     /** A further skill of the agent. */
     skill(id: string, about?: {
         name?: string;

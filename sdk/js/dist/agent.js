@@ -1,6 +1,7 @@
 // The side that serves: an agent with its skills.
 import { Skill } from "./capability.js";
 import { Client } from "./client.js";
+import { followDesired } from "./desired.js";
 import { decode, isObject } from "./envelope.js";
 import { BridgeError, InvalidParameter, NotFound, TargetUnavailable, UnknownCommand } from "./errors.js";
 import { Jobs } from "./jobs.js";
@@ -29,6 +30,7 @@ export class Agent {
     #jobs;
     #interval = DEFAULT_HEARTBEAT;
     #registered = false;
+    #follows = false; // what is desired
     #announcing;
     #heard; // who waits for the registration
     #isStarted = false;
@@ -46,10 +48,22 @@ export class Agent {
         this.client.onReady = () => this.#connected();
     }
     capability(id, about, run) {
-        const { name, description, version } = this.#options;
-        const own = this.#skills.get(this.id) ?? this.skill(this.id, { ...(name && { name }), ...(description && { description }), ...(version && { version }) });
-        own.capability(id, about, run);
+        this.#own().capability(id, about, run);
         return this;
+    }
+    desired(state, run) {
+        this.#own().desired(state, run);
+        return this;
+    }
+    /** Say what state a skill has, the agent's own unless told, by a merge patch (RFC 7386)
+     * of what was reported before: fields are set, objects are merged, null removes. It
+     * resolves when that is stored. */
+    async report(state, skillID = this.id) {
+        await this.client.call("state.report", this.#about({ skill_id: skillID, state }));
+    }
+    #own() {
+        const { name, description, version } = this.#options;
+        return this.#skills.get(this.id) ?? this.skill(this.id, { ...(name && { name }), ...(description && { description }), ...(version && { version }) });
     }
     /** A further skill of the agent. */
     skill(id, about = {}) {
@@ -153,6 +167,7 @@ export class Agent {
         for (let attempt = 1; link && !link.isLost && !this.#over.signal.aborted; attempt++) {
             try {
                 this.#takeInterval(await this.client.call("agent.register", this.#card()));
+                await this.#followDesired();
                 this.#registered = true;
                 return this.#heard?.resolve();
             }
@@ -167,6 +182,13 @@ export class Agent {
             }
             await pause(backoff(attempt, SLOWEST), this.#over.signal);
         }
+    }
+    /** Listen for what is desired, from now on, if a skill takes it. */
+    async #followDesired() {
+        if (this.#follows || ![...this.#skills.values()].some((s) => s.takes))
+            return;
+        await followDesired(this.client, this.id, this.#skills, (state, skill) => this.report(state, skill));
+        this.#follows = true;
     }
     #card() {
         const skills = [...this.#skills.values()].filter((s) => s.capabilities.size > 0).map((s) => s.describe());

@@ -1,3 +1,4 @@
+import { type Desired, type DesiredHandler } from "./desired.js";
 import type { Fields } from "./envelope.js";
 import type { Invocation } from "./invocation.js";
 import { type JSONSchema, type Of, type Schema, type Shape } from "./schema.js";
@@ -66,6 +67,8 @@ export declare class Skill {
         version?: string;
     };
     readonly capabilities: Map<string, Capability>;
+    /** @internal */
+    takes: Desired | undefined;
     constructor(id: string, about?: {
         name?: string;
         description?: string;
@@ -76,6 +79,12 @@ export declare class Skill {
     capability(id: string, run: Handler<Record<string, never>>): this;
     capability<S extends Shape>(id: string, about: Shaped<S>, run: Handler<Of<S>>): this;
     capability<P = any>(id: string, about: Plain, run: Handler<P>): this;
+    /** Have a function take over the desired state of the skill. The bridge checks states
+     * against the shape. */
+    desired<S extends Shape>(state: S, run: DesiredHandler<Partial<Of<S>>>): this;
+    desired<D = any>(state: {
+        schema: JSONSchema;
+    }, run: DesiredHandler<D>): this;
     /** The skill as agent.register takes it. */
     describe(): Fields;
 }

@@ -1,4 +1,5 @@
 // A capability: a function with a schema.
+import { desired } from "./desired.js";
 import { check, object } from "./schema.js";
 const jsonOf = (schema) => ("json" in schema ? schema.json : schema);
 /** One thing that a skill can do. */
@@ -41,6 +42,8 @@ export class Skill {
     id;
     about;
     capabilities = new Map();
+    /** @internal */
+    takes;
     constructor(id, about = {}) {
         this.id = id;
         this.about = about;
@@ -52,10 +55,16 @@ export class Skill {
         this.capabilities.set(id, made);
         return this;
     }
+    desired(state, run) {
+        if (this.takes)
+            throw new TypeError(`the skill ${this.id} has a function for its desired state already`);
+        this.takes = desired(state, run);
+        return this;
+    }
     /** The skill as agent.register takes it. */
     describe() {
         const { name = this.id, version = "1.0.0", description } = this.about;
         const capabilities = [...this.capabilities.values()].map((c) => c.describe());
-        return { skill_id: this.id, name, version, ...(description && { description }), capabilities };
+        return { skill_id: this.id, name, version, ...(description && { description }), ...(this.takes && { state_schema: this.takes.schema }), capabilities };
     }
 }

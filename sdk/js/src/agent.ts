@@ -2,13 +2,14 @@
 
 import { Skill, type Handler, type Plain, type Shaped } from "./capability.js";
 import { Client, type ClientOptions } from "./client.js";
+import { followDesired, type DesiredHandler } from "./desired.js";
 import type { Received } from "./connection.js";
 import { decode, isObject, type Fields } from "./envelope.js";
 import { BridgeError, InvalidParameter, NotFound, TargetUnavailable, UnknownCommand } from "./errors.js";
 import { Jobs } from "./jobs.js";
 import type { Memory } from "./memory.js";
 import { platform } from "./platform.js";
-import type { Of, Shape } from "./schema.js";
+import type { JSONSchema, Of, Shape } from "./schema.js";
 import { backoff, pause } from "./wait.js";
 
 const CLOSE_PATIENCE = 5000;
@@ -49,6 +50,7 @@ export class Agent {
   #jobs: Jobs;
   #interval = DEFAULT_HEARTBEAT;
   #registered = false;
+  #follows = false; // what is desired
   #announcing: Promise<void> | undefined;
   #heard: { resolve: () => void; reject: (why: Error) => void } | undefined; // who waits for the registration
   #isStarted = false;
@@ -71,10 +73,29 @@ export class Agent {
   capability<S extends Shape>(id: string, about: Shaped<S>, run: Handler<Of<S>>): this;
   capability<P = any>(id: string, about: Plain, run: Handler<P>): this;
   capability(id: string, about: any, run?: any): this {
-    const { name, description, version } = this.#options;
-    const own = this.#skills.get(this.id) ?? this.skill(this.id, { ...(name && { name }), ...(description && { description }), ...(version && { version }) });
-    own.capability(id, about, run);
+    this.#own().capability(id, about, run);
     return this;
+  }
+
+  /** Have a function take over the desired state of the agent's own skill; see
+   * Skill.desired. */
+  desired<S extends Shape>(state: S, run: DesiredHandler<Partial<Of<S>>>): this;
+  desired<D = any>(state: { schema: JSONSchema }, run: DesiredHandler<D>): this;
+  desired(state: any, run: DesiredHandler): this {
+    this.#own().desired(state, run);
+    return this;
+  }
+
+  /** Say what state a skill has, the agent's own unless told, by a merge patch (RFC 7386)
+   * of what was reported before: fields are set, objects are merged, null removes. It
+   * resolves when that is stored. */
+  async report(state: Fields, skillID: string = this.id): Promise<void> {
+    await this.client.call("state.report" as string, this.#about({ skill_id: skillID, state }));
+  }
+
+  #own(): Skill {
+    const { name, description, version } = this.#options;
+    return this.#skills.get(this.id) ?? this.skill(this.id, { ...(name && { name }), ...(description && { description }), ...(version && { version }) });
   }
 
   /** A further skill of the agent. */
@@ -178,6 +199,7 @@ export class Agent {
     for (let attempt = 1; link && !link.isLost && !this.#over.signal.aborted; attempt++) {
       try {
         this.#takeInterval(await this.client.call("agent.register" as string, this.#card()));
+        await this.#followDesired();
         this.#registered = true;
         return this.#heard?.resolve();
       } catch (e) {
@@ -188,6 +210,13 @@ export class Agent {
       }
       await pause(backoff(attempt, SLOWEST), this.#over.signal);
     }
+  }
+
+  /** Listen for what is desired, from now on, if a skill takes it. */
+  async #followDesired(): Promise<void> {
+    if (this.#follows || ![...this.#skills.values()].some((s) => s.takes)) return;
+    await followDesired(this.client, this.id, this.#skills, (state, skill) => this.report(state, skill));
+    this.#follows = true;
   }
 
   #card(): Fields {

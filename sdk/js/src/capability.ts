@@ -1,5 +1,6 @@
 // A capability: a function with a schema.
 
+import { desired, type Desired, type DesiredHandler } from "./desired.js";
 import type { Fields } from "./envelope.js";
 import type { Invocation } from "./invocation.js";
 import { check, object, type JSONSchema, type Of, type Schema, type Shape } from "./schema.js";
@@ -89,6 +90,8 @@ export class Capability {
 /** A named set of capabilities. */
 export class Skill {
   readonly capabilities = new Map<string, Capability>();
+  /** @internal */
+  takes: Desired | undefined;
 
   constructor(readonly id: string, readonly about: { name?: string; description?: string; version?: string } = {}) {}
 
@@ -104,10 +107,20 @@ export class Skill {
     return this;
   }
 
+  /** Have a function take over the desired state of the skill. The bridge checks states
+   * against the shape. */
+  desired<S extends Shape>(state: S, run: DesiredHandler<Partial<Of<S>>>): this;
+  desired<D = any>(state: { schema: JSONSchema }, run: DesiredHandler<D>): this;
+  desired(state: any, run: DesiredHandler): this {
+    if (this.takes) throw new TypeError(`the skill ${this.id} has a function for its desired state already`);
+    this.takes = desired(state, run);
+    return this;
+  }
+
   /** The skill as agent.register takes it. */
   describe(): Fields {
     const { name = this.id, version = "1.0.0", description } = this.about;
     const capabilities = [...this.capabilities.values()].map((c) => c.describe());
-    return { skill_id: this.id, name, version, ...(description && { description }), capabilities };
+    return { skill_id: this.id, name, version, ...(description && { description }), ...(this.takes && { state_schema: this.takes.schema }), capabilities };
   }
 }

@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 import threading
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from . import credentials, envelope, errors
 from ._mqtt import Message
 from .calling import backoff
 from .capability import Declare, Skill, params_of
 from .client import Client
+from .desired import DeclareDesired, Follower
 from .invocation import Invocation
 from .jobs import Jobs
 from .memory import Memory
@@ -69,6 +70,7 @@ class Agent:
         folder = memory or os.environ.get("AIBRIDGE_STATE")
         self._memory = Memory(folder, agent_id) if folder else None
         self._jobs = Jobs(self.client, agent_id, workers, waiting, self._memory)
+        self._follower = Follower(self)
         self._interval = _DEFAULT_HEARTBEAT
         self._closing = threading.Event()
         self._registered = threading.Event()
@@ -84,6 +86,19 @@ class Agent:
         """Make a function a capability of the agent's own skill; see :class:`Declare`."""
         self._skills[self._own.id] = self._own
         return self._own.capability
+
+    @property
+    def desired(self) -> DeclareDesired:
+        """Make a function take over the desired state of the agent's own skill; see
+        :class:`DeclareDesired`."""
+        self._skills[self._own.id] = self._own
+        return self._own.desired
+
+    def report(self, state: Mapping[str, Any], skill_id: Optional[str] = None) -> None:
+        """Say what state a skill has, the agent's own unless told, by a merge patch (RFC
+        7386) of what was reported before: members are set, objects are merged, None
+        removes. It returns when that is stored."""
+        self.client.call("state.report", self._about({"skill_id": skill_id or self._own.id, "state": dict(state)}))
 
     def skill(self, skill_id: str, *, name: str = "", description: str = "", version: str = "1.0.0") -> Skill:
         """A further skill of the agent."""
@@ -190,6 +205,7 @@ class Agent:
                 attempt += 1
                 try:
                     self._register()
+                    self._follower.follow()
                     self._registered.set()
                     return
                 except errors.BridgeError as e:

@@ -6,6 +6,7 @@ import inspect
 from typing import Any, Callable, Dict, Literal, Mapping, Optional, TypeVar, overload
 
 from . import schema
+from .desired import DeclareDesired, Desired
 from .invocation import Invocation
 
 Handler = Callable[..., Any]
@@ -130,6 +131,13 @@ class Skill:
         self.version = version
         self.capabilities: Dict[str, Capability] = {}
         self.capability = Declare(self)
+        self.takes: Optional[Desired] = None
+        self.desired = DeclareDesired(self._take)
+
+    def _take(self, desired: Desired) -> None:
+        if self.takes is not None:
+            raise TypeError(f"the skill {self.id} has a function for its desired state already")
+        self.takes = desired
 
     def describe(self) -> Dict[str, Any]:
         """The skill as agent.register takes it."""
@@ -141,6 +149,8 @@ class Skill:
         }
         if self.description:
             described["description"] = self.description
+        if self.takes is not None and self.takes.schema is not None:
+            described["state_schema"] = self.takes.schema
         return described
 
 
