@@ -149,7 +149,7 @@ table says so, and that is no failure.`,
 				return err
 			}
 			for _, c := range all {
-				if j := c.Judge(o.Limit); j == bench.Slower || j == bench.Failed {
+				if j := c.Judge(o.Limit); j == bench.Slower || j == bench.Busier || j == bench.Failed {
 					return fmt.Errorf("%s: %s", c.Scenario, j)
 				}
 			}

@@ -75,6 +75,10 @@ type Comparison struct {
 	Scenario      string    `json:"scenario"`
 	Before, After []float64 `json:"-"` // processor seconds for a million, pair by pair
 	Broken        string    `json:"error,omitempty"`
+
+	// System calls that read or write for each message, pair by pair. Their number
+	// hardly depends on other work of the machine.
+	TransfersBefore, TransfersAfter []float64 `json:"-"`
 }
 
 // add takes a pair of runs.
@@ -86,14 +90,19 @@ func (c *Comparison) add(before, after Result) {
 		}
 	}
 	c.Before, c.After = append(c.Before, before.ProcessorPerMillion), append(c.After, after.ProcessorPerMillion)
+	c.TransfersBefore, c.TransfersAfter = append(c.TransfersBefore, before.Transfers), append(c.TransfersAfter, after.Transfers)
 }
 
 // Quartiles are those of the ratios, After by Before: half of the pairs lie
 // between the first and the last.
-func (c *Comparison) Quartiles() (low, middle, high float64) {
-	ratios := make([]float64, len(c.After))
-	for i := range ratios {
-		ratios[i] = c.After[i] / c.Before[i]
+func (c *Comparison) Quartiles() (low, middle, high float64) { return quartiles(c.Before, c.After) }
+
+func quartiles(before, after []float64) (low, middle, high float64) {
+	ratios := make([]float64, 0, len(after))
+	for i := range after {
+		if before[i] > 0 {
+			ratios = append(ratios, after[i]/before[i])
+		}
 	}
 	return quantile(ratios, 0.25), quantile(ratios, 0.5), quantile(ratios, 0.75)
 }
@@ -113,11 +122,12 @@ func quantile(values []float64, part float64) float64 {
 // A Judgement is what a comparison tells.
 type Judgement string
 
-// The judgements. Only Slower says that something is wrong; Unclear says that the
+// The judgements. Slower, Busier and Failed say that something is wrong; Unclear says that the
 // machine was too busy with other things for this many pairs.
 const (
 	Same    Judgement = "no slower"
 	Slower  Judgement = "slower"
+	Busier  Judgement = "more system calls"
 	Unclear Judgement = "not clear"
 	Failed  Judgement = "failed"
 )
@@ -126,11 +136,14 @@ const (
 // must agree.
 func (c *Comparison) Judge(limit float64) Judgement {
 	low, _, high := c.Quartiles()
+	fewest, _, _ := quartiles(c.TransfersBefore, c.TransfersAfter)
 	switch {
 	case c.Broken != "":
 		return Failed
 	case low > limit:
 		return Slower
+	case fewest > limit:
+		return Busier
 	case high <= limit:
 		return Same
 	default:
@@ -141,13 +154,13 @@ func (c *Comparison) Judge(limit float64) Judgement {
 // WriteComparisons writes a table of comparisons.
 func WriteComparisons(w io.Writer, all []Comparison, limit float64) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\nProcessor seconds for a million, medians; the ratio with its quartiles; the limit is %.2f.\n\n", machine(), limit)
+	fmt.Fprintf(&text, "%s\nProcessor seconds for a million, medians; the ratio with its quartiles; the limit is %.2f.\nCalls are those of the system that read or write, for each message.\n\n", machine(), limit)
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "scenario\tbefore\tafter\tratio\tquartiles\tpairs\t\n")
+	fmt.Fprint(table, "scenario\tbefore\tafter\tratio\tquartiles\tcalls before\tafter\tpairs\t\n")
 	for _, c := range all {
 		low, middle, high := c.Quartiles()
-		fmt.Fprintf(table, "%s\t%.2f\t%.2f\t%.3f\t%.3f–%.3f\t%d\t%s\n", c.Scenario, quantile(c.Before, 0.5), quantile(c.After, 0.5),
-			middle, low, high, len(c.After), strings.TrimSpace(string(c.Judge(limit))+" "+c.Broken))
+		fmt.Fprintf(table, "%s\t%.2f\t%.2f\t%.3f\t%.3f–%.3f\t%.2f\t%.2f\t%d\t%s\n", c.Scenario, quantile(c.Before, 0.5), quantile(c.After, 0.5),
+			middle, low, high, quantile(c.TransfersBefore, 0.5), quantile(c.TransfersAfter, 0.5), len(c.After), strings.TrimSpace(string(c.Judge(limit))+" "+c.Broken))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -31,6 +31,11 @@ func TestComparisonsAreJudged(t *testing.T) {
 			t.Errorf("%v: %s, want %s", c.pairs.After, got, c.want)
 		}
 	}
+	busier := pairs(1, 1, 1, 1)
+	busier.TransfersBefore, busier.TransfersAfter = []float64{4, 4, 4, 4}, []float64{5, 5, 5, 4.1}
+	if got := busier.Judge(1.10); got != Busier {
+		t.Errorf("a fourth more system calls: %s", got)
+	}
 	broken := pairs(1, 1, 1, 1)
 	broken.add(Result{ProcessorPerMillion: 1}, Result{Peer: "after", ProcessorPerMillion: 1, Lost: 3})
 	if broken.Judge(1.10) != Failed || !strings.Contains(broken.Broken, "3 lost") {

@@ -22,6 +22,7 @@ type loop struct {
 	now     int64     // nanoseconds, taken once for each read
 	conns   []*conn
 	scratch []byte
+	raw     []byte // from sockets with a layer
 	stop    atomic.Bool
 
 	// turn, if set, is called before each wait. It returns how long to wait
@@ -54,6 +55,8 @@ type conn struct {
 
 	partial []byte // the beginning of a packet whose end has not come
 	out     []byte // encoded, not yet written
+	layer   layer  // nil where the socket carries packets
+	unsent  []byte // the layer's output that the socket has not taken
 	blocked bool   // the socket is full
 	lastID  uint16
 }
@@ -82,7 +85,7 @@ func newLoop(start time.Time) (*loop, error) {
 		_ = unix.Close(poll)
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	l := &loop{poll: poll, alarm: alarm, start: start, scratch: make([]byte, largestPacket+readSize)}
+	l := &loop{poll: poll, alarm: alarm, start: start, scratch: make([]byte, largestPacket+readSize), raw: make([]byte, readSize)}
 	if err := l.watch(alarm, -1, unix.EPOLLIN, unix.EPOLL_CTL_ADD); err != nil {
 		l.close()
 		return nil, err
@@ -111,6 +114,7 @@ func (l *loop) watch(fd, index int, events uint32, op int) error {
 // A dialling says how to open a connection.
 type dialling struct {
 	address        netip.AddrPort
+	over           Over
 	version        byte
 	clientID       string
 	filter         string // to subscribe, "" for none
@@ -132,11 +136,15 @@ func (l *loop) dial(d dialling, r role) (*conn, error) {
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // ends without TIME_WAIT
-	if err := unix.SetNonblock(fd, true); err != nil {
+	layer, err := layered(d.over, fd)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	c := &conn{loop: l, index: len(l.conns), role: r, fd: fd, version: d.version, receiveMaximum: 65535}
+	c := &conn{loop: l, index: len(l.conns), role: r, fd: fd, layer: layer, version: d.version, receiveMaximum: 65535}
 	if d.filter != "" {
 		c.subscribe = subscribePacket(d.version, d.filter, d.qos)
 	}
@@ -215,7 +223,11 @@ func (l *loop) fail(err error) { l.firstErr.CompareAndSwap(nil, &err) }
 func (c *conn) read() {
 	l := c.loop
 	have := copy(l.scratch, c.partial)
-	n, err := unix.Read(c.fd, l.scratch[have:min(have+readSize, len(l.scratch))])
+	in := l.scratch[have:min(have+readSize, len(l.scratch))]
+	if c.layer != nil {
+		in = l.raw
+	}
+	n, err := unix.Read(c.fd, in)
 	switch {
 	case err == unix.EAGAIN || err == unix.EINTR:
 		return
@@ -228,6 +240,12 @@ func (c *conn) read() {
 	}
 	l.clock()
 	rest := l.scratch[:have+n]
+	if c.layer != nil {
+		if rest, err = c.layer.open(l.scratch[:have], l.raw[:n]); err != nil {
+			c.end(fmt.Errorf("read: %w", err))
+			return
+		}
+	}
 	for len(rest) > 1 {
 		length, size := readVarint(rest[1:])
 		if size < 0 || length > largestPacket {
@@ -296,19 +314,34 @@ func (c *conn) nextID() uint16 {
 
 // flush writes what is queued, as far as the socket takes it.
 func (c *conn) flush() {
-	if len(c.out) == 0 || c.blocked || c.stage == closed {
+	if c.blocked || c.stage == closed {
 		return
 	}
-	n, err := unix.Write(c.fd, c.out)
+	if c.layer != nil && len(c.out) > 0 {
+		var err error
+		if c.unsent, err = c.layer.seal(c.unsent, c.out); err != nil {
+			c.end(fmt.Errorf("write: %w", err))
+			return
+		}
+		c.out = c.out[:0]
+	}
+	out := &c.out
+	if c.layer != nil {
+		out = &c.unsent
+	}
+	if len(*out) == 0 {
+		return
+	}
+	n, err := unix.Write(c.fd, *out)
 	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
 		c.end(fmt.Errorf("write: %w", err))
 		return
 	}
-	if n = max(n, 0); n == len(c.out) {
-		c.out = c.out[:0]
+	if n = max(n, 0); n == len(*out) {
+		*out = (*out)[:0]
 		return
 	}
-	c.out = c.out[:copy(c.out, c.out[n:])]
+	*out = (*out)[:copy(*out, (*out)[n:])]
 	c.blocked = true
 	c.await(unix.EPOLLIN | unix.EPOLLOUT)
 }

@@ -19,7 +19,7 @@ func MQTT(ctx context.Context, o Options) (Report, error) {
 	for round := range o.Rounds {
 		for _, s := range o.Scenarios {
 			for _, p := range o.Peers {
-				if s.Shape == AskInside && !p.Answers {
+				if s.Shape == AskInside && !p.Answers || !p.serves(s.Over) {
 					continue
 				}
 				result, err := runQuietly(ctx, p, s, o)
@@ -67,7 +67,7 @@ func awaitQuiet(ctx context.Context, limit float64) {
 }
 
 func runOnce(ctx context.Context, p Peer, s Scenario, o Options) (Result, error) {
-	b, err := startBroker(ctx, p, s.Shape == AskInside)
+	b, err := startBroker(ctx, p, s.Over, s.Shape == AskInside)
 	if err != nil {
 		return Result{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,10 @@ type Peer struct {
 	// Command is the program and its arguments that serve MQTT on a loopback
 	// address. It may write files into dir, which is new and goes away.
 	Command func(address, dir string) ([]string, error)
+	// Serves are the transports other than TCP that the broker has, and Over is
+	// Command for one of them. For TLS a certificate and its key are in dir.
+	Serves []Over
+	Over   func(over Over, address, dir string) ([]string, error)
 	// Version is the protocol level to speak with it, 4 (MQTT 3.1.1) or 5;
 	// 0 means 5.
 	Version byte
@@ -24,6 +29,9 @@ type Peer struct {
 
 	bridge bool // a whole bridge, asked to invoke a skill
 }
+
+// serves reports whether the broker has the transport.
+func (p Peer) serves(over Over) bool { return over == OverTCP || slices.Contains(p.Serves, over) }
 
 func (p Peer) version() byte {
 	if p.Version == 0 {
@@ -43,7 +51,7 @@ func Mosquitto() (Peer, bool) {
 			return Peer{}, false
 		}
 	}
-	return Peer{Name: "mosquitto", Command: func(address, dir string) ([]string, error) {
+	serve := func(over Over, address, dir string) ([]string, error) {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
@@ -59,10 +67,16 @@ max_queued_messages 0
 		if os.Geteuid() == 0 {
 			config += "user root\n" // or it becomes one that cannot read dir
 		}
+		if over == OverTLS {
+			config += "certfile " + filepath.Join(dir, certificateFile) + "\nkeyfile " + filepath.Join(dir, keyFile) + "\n"
+		}
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 			return nil, err
 		}
 		return []string{program, "-c", file}, nil
+	}
+	return Peer{Name: "mosquitto", Serves: []Over{OverTLS}, Over: serve, Command: func(address, dir string) ([]string, error) {
+		return serve(OverTCP, address, dir)
 	}}, true
 }
 
@@ -73,8 +87,12 @@ func Hosted(kind string, argv ...string) Peer {
 	p := Peer{Name: kind, Answers: kind != KindNATS, Command: func(address, dir string) ([]string, error) {
 		return append(argv[:len(argv):len(argv)], kind, address, dir), nil
 	}}
+	p.Serves = []Over{OverTLS, OverWebSocket}
+	p.Over = func(over Over, address, dir string) ([]string, error) {
+		return append(argv[:len(argv):len(argv)], kind+":"+string(over), address, dir), nil
+	}
 	if kind == KindNATS {
-		p.Version = 4 // all it speaks
+		p.Version, p.Serves = 4, nil // all it speaks, or that is measured
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ type process struct {
 
 // startBroker starts the peer's program in a directory of its own and waits
 // until it answers a CONNECT. With answer it is told to answer questions itself.
-func startBroker(ctx context.Context, p Peer, answer bool) (*process, error) {
+func startBroker(ctx context.Context, p Peer, over Over, answer bool) (*process, error) {
 	b, err := newProcess()
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func startBroker(ctx context.Context, p Peer, answer bool) (*process, error) {
 		b.stop()
 		return nil, err
 	}
-	argv, err := p.Command(b.address.String(), b.dir)
+	argv, err := p.commandOver(over, b.address.String(), b.dir)
 	if err != nil {
 		b.stop()
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
@@ -50,11 +51,24 @@ func startBroker(ctx context.Context, p Peer, answer bool) (*process, error) {
 		b.stop()
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
-	if err := b.awaitReady(ctx, p.version()); err != nil {
+	if err := b.awaitReady(ctx, over, p.version()); err != nil {
 		b.stop()
 		return nil, fmt.Errorf("%s does not answer: %w; it said: %s", p.Name, err, b.output)
 	}
 	return b, nil
+}
+
+// commandOver is the command for a transport.
+func (p Peer) commandOver(over Over, address, dir string) ([]string, error) {
+	switch over {
+	case OverTCP:
+		return p.Command(address, dir)
+	case OverTLS:
+		if err := writeCertificate(dir); err != nil {
+			return nil, err
+		}
+	}
+	return p.Over(over, address, dir)
 }
 
 // newProcess is one that is not started yet, in a directory of its own.
@@ -98,13 +112,13 @@ func (b *process) start(argv []string, answer bool) error {
 	return <-started
 }
 
-func (b *process) awaitReady(ctx context.Context, version byte) error {
+func (b *process) awaitReady(ctx context.Context, over Over, version byte) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := probe(ctx, b.address, version)
+		err := probe(ctx, b.address, over, version)
 		if err == nil {
 			return nil
 		}
@@ -119,13 +133,19 @@ func (b *process) awaitReady(ctx context.Context, version byte) error {
 }
 
 // probe connects once.
-func probe(ctx context.Context, address netip.AddrPort, version byte) error {
+func probe(ctx context.Context, address netip.AddrPort, over Over, version byte) error {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address.String())
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
+	switch over {
+	case OverTLS:
+		conn = tls.Client(conn, clientTLS())
+	case OverWebSocket: // the server of the upgrade serves MQTT as well
+		return upgrade(conn)
+	}
 	if _, err := conn.Write(connectPacket(version, "bench-probe", 0)); err != nil {
 		return err
 	}
@@ -183,7 +203,30 @@ func sample(pid int, l *load) moment {
 		own:      time.Duration(own.Utime.Nano() + own.Stime.Nano()),
 		machine:  machineTime(),
 		memory:   memoryOf(pid),
+
+		transfers: transfersOf(pid),
 	}
+}
+
+// transfersOf is the number of system calls of a process that have read or written,
+// from /proc/PID/io; 0 if it is gone.
+func transfersOf(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/io")
+	if err != nil || pid == 0 {
+		return 0
+	}
+	return parseTransfers(text)
+}
+
+func parseTransfers(text []byte) (sum int64) {
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if name == "syscr" || name == "syscw" {
+			n, _ := strconv.ParseInt(value, 10, 64)
+			sum += n
+		}
+	}
+	return sum
 }
 
 // processorTimeOf is the processor time of all threads of a process, from

@@ -175,7 +175,7 @@ func (o *RelayOptions) startBridge(ctx context.Context, p *bridgePair, id string
 	if err := b.start(argv, false); err != nil {
 		return err
 	}
-	if err := b.awaitReady(ctx, version5); err != nil {
+	if err := b.awaitReady(ctx, OverTCP, version5); err != nil {
 		return fmt.Errorf("bridge %s does not answer: %w; it said: %s", id, err, b.output)
 	}
 	return nil

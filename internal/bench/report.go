@@ -23,6 +23,7 @@ type Result struct {
 	P99  time.Duration `json:"p99"`
 
 	ProcessorPerMillion float64 `json:"processor_per_million"` // broker's seconds for a million of what Rate counts
+	Transfers           float64 `json:"transfers"`             // broker's system calls that read or write, for one of what Rate counts
 	Cores               float64 `json:"cores"`                 // that the broker kept busy
 	LoadCores           float64 `json:"load_cores"`            // that the load generator kept busy
 	OtherCores          float64 `json:"other_cores"`           // that everything else on the machine kept busy
@@ -53,6 +54,8 @@ type moment struct {
 	own      time.Duration // and of this process
 	machine  time.Duration // and of all
 	memory   int64
+
+	transfers int64 // system calls of the broker that read or write
 }
 
 // fill works out the figures between two moments.
@@ -69,6 +72,7 @@ func (r *Result) fill(from, to moment) {
 	r.Memory = to.memory
 	if count > 0 {
 		r.ProcessorPerMillion = (to.broker - from.broker).Seconds() / count * 1e6
+		r.Transfers = float64(to.transfers-from.transfers) / count
 	}
 }
 

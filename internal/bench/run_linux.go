@@ -161,7 +161,7 @@ func (r *rig) dial(l *loop, kind string, index int, filter string, role role) (*
 func (r *rig) dialAs(l *loop, clientID, filter string, role role) (*conn, error) {
 	d := dialling{
 		address: r.target.address, version: r.target.version, clientID: clientID,
-		filter: filter, qos: r.scenario.QoS,
+		filter: filter, qos: r.scenario.QoS, over: r.scenario.Over,
 	}
 	if l == r.hearing && r.target.hears.IsValid() {
 		d.address = r.target.hears

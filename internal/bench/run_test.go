@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,11 @@ func tiny(messages int64) Options {
 // inProcess serves a linked broker in this process until the test ends.
 func inProcess(t *testing.T, kind string) target {
 	t.Helper()
+	return inProcessIn(t, kind, OverTCP, t.TempDir())
+}
+
+func inProcessIn(t *testing.T, kind string, over Over, dir string) target {
+	t.Helper()
 	address, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
@@ -27,13 +33,13 @@ func inProcess(t *testing.T, kind string) target {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if err := Serve(ctx, kind, address.String(), t.TempDir()); err != nil {
+		if err := Serve(ctx, kind, address.String(), dir); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() { cancel(); serving.Wait() })
 	b := &process{address: address, exited: make(chan struct{})}
-	if err := b.awaitReady(t.Context(), version5); err != nil {
+	if err := b.awaitReady(t.Context(), over, version5); err != nil {
 		t.Fatal(err)
 	}
 	return target{address: address, version: version5}
@@ -64,6 +70,37 @@ func TestEverythingArrives(t *testing.T) {
 		}
 		if !got.Clean() || got.Sent != 300 || got.Received != 300*copies || got.Rate <= 0 || got.P50 <= 0 || got.P99 < got.P50 {
 			t.Errorf("%s: %+v", s.Name, got)
+		}
+	}
+}
+
+// TestOtherTransportsCarry the same, and packets larger than a record or a short frame.
+func TestOtherTransportsCarry(t *testing.T) {
+	for _, over := range []Over{OverTLS, OverWebSocket} {
+		t.Run(string(over), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := writeCertificate(dir); err != nil {
+				t.Fatal(err)
+			}
+			at := inProcessIn(t, KindBroker+":"+string(over), over, dir)
+			for _, s := range []Scenario{
+				{Name: "pairs", Over: over, Shape: Flow, Publishers: 5, Subscribers: 5, Pairs: true, QoS: 1, Payload: 100, Window: 5},
+				{Name: "large", Over: over, Shape: Flow, Publishers: 2, Subscribers: 2, Pairs: true, QoS: 1, Payload: 64 << 10, Window: 5},
+				{Name: "ask", Over: over, Shape: Ask, Publishers: 5, QoS: 1, Payload: 512, Window: 1},
+			} {
+				got, err := measure(t.Context(), s, at, tiny(100))
+				if err != nil || !got.Clean() || got.Received != 100 {
+					t.Errorf("%s: %+v %v", s.Name, got, err)
+				}
+			}
+		})
+	}
+}
+
+func TestOnlyPeersOfATransportAreMeasured(t *testing.T) {
+	for kind, want := range map[string]bool{KindBroker: true, KindMochi: true, KindNATS: false} {
+		if p := Hosted(kind, "program"); p.serves(OverTLS) != want || !p.serves(OverTCP) {
+			t.Errorf("%s serves TLS: %v", kind, p.serves(OverTLS))
 		}
 	}
 }
@@ -161,6 +198,25 @@ func TestComparisonEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(300*time.Millisecond, cancel)
 	if _, err := MQTT(ctx, o); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestSystemCallsAreCounted(t *testing.T) {
+	const text = "rchar: 6976\nwchar: 0\nsyscr: 10\nsyscw: 32\nread_bytes: 7\n"
+	if got := parseTransfers([]byte(text)); got != 42 {
+		t.Errorf("%d", got)
+	}
+	before := transfersOf(os.Getpid())
+	if before == 0 {
+		t.Skip("the kernel does not count them")
+	}
+	for range 100 {
+		if _, err := os.ReadFile("/proc/self/stat"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := transfersOf(os.Getpid()) - before; got < 100 {
+		t.Errorf("%d reads of 100 are counted", got)
 	}
 }
 

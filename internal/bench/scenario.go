@@ -39,6 +39,8 @@ type Scenario struct {
 	// of them, by a wildcard.
 	Pairs bool
 
+	Over Over // the transport; brokers that do not serve it are left out
+
 	QoS     byte
 	Payload int // bytes, at least 64 for a flow and 128 for questions
 	// Window is how many messages a publisher may have unacknowledged, or a
@@ -72,7 +74,8 @@ func Scenarios() []Scenario {
 		return s
 	}
 	window16 := func(s *Scenario) { s.Window = 16 }
-	return []Scenario{
+	idle := Scenario{Name: "idle", Shape: Idle, Subscribers: 5000}
+	all := []Scenario{
 		fanIn,
 		with(fanIn, "-10", func(s *Scenario) { s.Batch = 10 }),
 		pairs,
@@ -82,12 +85,18 @@ func Scenarios() []Scenario {
 		ask,
 		with(ask, "-16", window16),
 		with(inside, "-16", func(s *Scenario) { s.Window, s.Base = 16, "request-reply-16" }),
-		{Name: "idle", Shape: Idle, Subscribers: 5000},
+		idle,
 		with(fanIn, "-paced", func(s *Scenario) { s.Rate = 10_000 }),
 		with(pairs, "-paced", func(s *Scenario) { s.Rate = 5_000 }),
 		with(fanOut, "-paced", func(s *Scenario) { s.Rate = 50 }),
 		with(ask, "-paced", func(s *Scenario) { s.Rate = 2_000; s.Window = 16 }),
 	}
+	for _, over := range []Over{OverTLS, OverWebSocket} {
+		for _, s := range []Scenario{pairs, ask, idle} {
+			all = append(all, with(s, "-"+string(over), func(s *Scenario) { s.Over = over }))
+		}
+	}
+	return all
 }
 
 // Pick returns the scenarios whose names match the patterns ([path.Match]:

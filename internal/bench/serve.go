@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -48,22 +50,24 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 		Permissions:  allowAll{},
 		Log:          slog.New(slog.DiscardHandler),
 	}
+	kind, transport, _ := strings.Cut(kind, ":")
+	over := Over(transport)
 	switch kind {
 	case KindBroker:
 		b, err := broker.New(options)
 		if err != nil {
 			return err
 		}
-		return serveOwn(ctx, b, address)
+		return serveOwn(ctx, b, over, address, dir)
 	case KindMochi:
-		return serveMochi(ctx, address)
+		return serveMochi(ctx, over, address, dir)
 	case KindNATS:
 		return serveNATS(ctx, address, dir)
 	}
 	return fmt.Errorf("bench: no broker %q; there are %v", kind, Kinds())
 }
 
-func serveOwn(ctx context.Context, b *broker.Broker, address string) error {
+func serveOwn(ctx context.Context, b *broker.Broker, over Over, address, dir string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -74,7 +78,7 @@ func serveOwn(ctx context.Context, b *broker.Broker, address string) error {
 			_, _ = b.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: replyPrefix + strings.TrimPrefix(p.Topic, askPrefix), Payload: p.Payload, QoS: p.QoS})
 		})
 	}
-	serveErr := b.Serve(ctx, "bench", l)
+	serveErr := serveOver(ctx, b, over, l, dir)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := b.Close(closing); serveErr == nil {
@@ -83,17 +87,49 @@ func serveOwn(ctx context.Context, b *broker.Broker, address string) error {
 	return serveErr
 }
 
+func serveOver(ctx context.Context, b *broker.Broker, over Over, l net.Listener, dir string) error {
+	switch over {
+	case OverTLS:
+		config, err := serverTLS(dir)
+		if err != nil {
+			return err
+		}
+		return b.ServeTLS(ctx, "bench", l, config)
+	case OverWebSocket:
+		server := &http.Server{Handler: b.WebSocket("bench"), ReadHeaderTimeout: 10 * time.Second}
+		defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}
+	return b.Serve(ctx, "bench", l)
+}
+
 type allowAll struct{}
 
 func (allowAll) MayPublish(*broker.Client, string, bool) broker.Verdict { return broker.Verdict{} }
 func (allowAll) MaySubscribe(*broker.Client, string) broker.Verdict     { return broker.Verdict{} }
 
-func serveMochi(ctx context.Context, address string) error {
+func serveMochi(ctx context.Context, over Over, address, dir string) error {
 	server := mochi.New(&mochi.Options{InlineClient: true, Logger: slog.New(slog.DiscardHandler)})
 	if err := server.AddHook(new(allowHook), nil); err != nil {
 		return err
 	}
-	if err := server.AddListener(listeners.NewTCP(listeners.Config{ID: "bench", Address: address})); err != nil {
+	config := listeners.Config{ID: "bench", Address: address}
+	var listener listeners.Listener = listeners.NewTCP(config)
+	switch over {
+	case OverTLS:
+		secure, err := serverTLS(dir)
+		if err != nil {
+			return err
+		}
+		config.TLSConfig = secure
+		listener = listeners.NewTCP(config)
+	case OverWebSocket:
+		listener = listeners.NewWebsocket(config)
+	}
+	if err := server.AddListener(listener); err != nil {
 		return err
 	}
 	answer := func(_ *mochi.Client, _ packets.Subscription, p packets.Packet) {
