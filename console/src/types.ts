@@ -2,6 +2,162 @@
 
 /** Params and results of the commands, by name. */
 export interface Commands {
+  /** Add an agent elsewhere that speaks A2A, by its card; it is used once its card is approved. */
+  "a2a.agent.add": {
+    params: {
+      agent_id: string;
+      credential?: string;
+      extended?: boolean;
+      mqtt?: string;
+      risk?: "low" | "medium" | "high" | "ask" | "deny";
+      space_id?: string;
+      timeout_ms?: number;
+      url?: string;
+    };
+    result: {
+      added_at: number;
+      added_by: string;
+      agent_id: string;
+      approved_at?: number;
+      approved_by?: string;
+      binding: string;
+      digest: string;
+      endpoint: string;
+      extended: boolean;
+      has_credential: boolean;
+      name: string;
+      problem?: string;
+      publisher?: string;
+      space_id: string;
+      state: "new" | "approved" | "changed";
+      url: string;
+    };
+  };
+  /** Approve the card of an agent elsewhere as it is now, so that the agent can be used. */
+  "a2a.agent.approve": {
+    params: {
+      agent_id: string;
+      digest: string;
+      space_id?: string;
+    };
+    result: {
+      added_at: number;
+      added_by: string;
+      agent_id: string;
+      approved_at?: number;
+      approved_by?: string;
+      binding: string;
+      digest: string;
+      endpoint: string;
+      extended: boolean;
+      has_credential: boolean;
+      name: string;
+      problem?: string;
+      publisher?: string;
+      space_id: string;
+      state: "new" | "approved" | "changed";
+      url: string;
+    };
+  };
+  /** Show an agent elsewhere, its card, and what its skills become here. */
+  "a2a.agent.get": {
+    params: {
+      agent_id: string;
+      space_id?: string;
+    };
+    result: {
+      added_at: number;
+      added_by: string;
+      agent_id: string;
+      approved_at?: number;
+      approved_by?: string;
+      binding: string;
+      capabilities: {
+        capability_id: string;
+        description?: string;
+        name?: string;
+      }[];
+      card: unknown;
+      digest: string;
+      endpoint: string;
+      extended: boolean;
+      has_credential: boolean;
+      left_out?: number;
+      name: string;
+      problem?: string;
+      publisher?: string;
+      space_id: string;
+      state: "new" | "approved" | "changed";
+      url: string;
+    };
+  };
+  /** List the agents elsewhere that a space uses, or that wait for approval. */
+  "a2a.agent.list": {
+    params: {
+      cursor?: string;
+      limit?: number;
+      sort?: "id" | "-id" | "added_at" | "-added_at";
+      space_id?: string;
+      state?: "new" | "approved" | "changed";
+    };
+    result: {
+      agents: ({
+        added_at: number;
+        added_by: string;
+        agent_id: string;
+        approved_at?: number;
+        approved_by?: string;
+        binding: string;
+        digest: string;
+        endpoint: string;
+        extended: boolean;
+        has_credential: boolean;
+        name: string;
+        problem?: string;
+        publisher?: string;
+        space_id: string;
+        state: "new" | "approved" | "changed";
+        url: string;
+      })[];
+      next_cursor?: string;
+      total: number;
+    };
+  };
+  /** Read the card of an agent elsewhere now; one that has changed waits for approval. */
+  "a2a.agent.refresh": {
+    params: {
+      agent_id: string;
+      space_id?: string;
+    };
+    result: {
+      added_at: number;
+      added_by: string;
+      agent_id: string;
+      approved_at?: number;
+      approved_by?: string;
+      binding: string;
+      digest: string;
+      endpoint: string;
+      extended: boolean;
+      has_credential: boolean;
+      name: string;
+      problem?: string;
+      publisher?: string;
+      space_id: string;
+      state: "new" | "approved" | "changed";
+      url: string;
+    };
+  };
+  /** Forget an agent elsewhere, with its credential, and use it no more. */
+  "a2a.agent.remove": {
+    params: {
+      agent_id: string;
+      space_id?: string;
+    };
+    result: {
+      agent_id: string;
+    };
+  };
   /** Say why an agent does not work, and what to do about it. */
   "agent.doctor": {
     params: {
@@ -268,6 +424,7 @@ export interface Commands {
       link?: string;
       needs?: number;
       nonce?: string;
+      policy?: string;
       reason?: string;
       reminded_at?: number;
       replaces?: string;
@@ -284,6 +441,7 @@ export interface Commands {
       title?: string;
       tool: string;
       trace_id?: string;
+      used_under?: string;
       votes?: {
         at: number;
         by: string;
@@ -326,6 +484,7 @@ export interface Commands {
       link?: string;
       needs?: number;
       nonce?: string;
+      policy?: string;
       reason?: string;
       reminded_at?: number;
       replaces?: string;
@@ -342,6 +501,7 @@ export interface Commands {
       title?: string;
       tool: string;
       trace_id?: string;
+      used_under?: string;
       votes?: {
         at: number;
         by: string;
@@ -394,6 +554,7 @@ export interface Commands {
         link?: string;
         needs?: number;
         nonce?: string;
+        policy?: string;
         reason?: string;
         reminded_at?: number;
         replaces?: string;
@@ -410,6 +571,7 @@ export interface Commands {
         title?: string;
         tool: string;
         trace_id?: string;
+        used_under?: string;
         votes?: {
           at: number;
           by: string;
@@ -426,6 +588,7 @@ export interface Commands {
   "audit.query": {
     params: {
       after?: number;
+      bridge_id?: string;
       code?: string;
       cursor?: string;
       event?: string;
@@ -443,6 +606,7 @@ export interface Commands {
         acts_for?: string;
         address?: string;
         async?: boolean;
+        bridge_id?: string;
         cert_sn?: string;
         code: string;
         credential?: string;
@@ -465,30 +629,56 @@ export interface Commands {
         time: string;
         trace_id?: string;
       }[];
+      follow_cursor?: string;
       last: number;
       next_cursor?: string;
+      silent?: string[];
     };
   };
-  /** Check every entry of the audit trail: what was changed, is missing or stands elsewhere, and where. */
+  /** Check every entry of the audit trails of all bridges: what was changed, is missing or stands elsewhere, and where. */
   "audit.verify": {
     params: {
       async?: boolean;
       head?: string;
+      heads?: Record<string, string>;
     };
     result: {
       chain: string;
+      chains?: ({
+        bridge_id: string;
+        chain: string;
+        closed_at?: string;
+        closed_by?: string;
+        entries: number;
+        first: number;
+        head: string;
+        last: number;
+        ok: boolean;
+        problems: {
+          bridge_id?: string;
+          from: number;
+          kind: string;
+          position?: number;
+          text: string;
+          to: number;
+        }[];
+        state: "live" | "stopped" | "closed" | "open" | "missing";
+        unverified: number;
+      })[];
       entries: number;
       first: number;
       head: string;
       last: number;
       ok: boolean;
       problems: {
+        bridge_id?: string;
         from: number;
         kind: string;
         position?: number;
         text: string;
         to: number;
       }[];
+      silent?: string[];
       unverified: number;
     };
   };
@@ -528,6 +718,7 @@ export interface Commands {
         epoch: number;
         id: string;
         joined: number;
+        keeps?: string;
         labels?: Record<string, string>;
         notes?: Record<string, string>;
         ready: boolean;
@@ -1626,6 +1817,7 @@ export interface Commands {
       name?: string;
       principal_id: string;
       roles?: string[];
+      s3?: boolean;
       scopes?: string[];
       space_id?: string;
     };
@@ -1650,6 +1842,9 @@ export interface Commands {
       reason?: string;
       revoked_at?: number;
       roles: string[];
+      s3?: boolean;
+      s3_access_key_id?: string;
+      s3_secret_access_key?: string;
       scopes: string[];
       space_id: string;
       state: string;
@@ -1685,6 +1880,7 @@ export interface Commands {
         reason?: string;
         revoked_at?: number;
         roles: string[];
+        s3?: boolean;
         scopes: string[];
         space_id: string;
         state: string;
@@ -1720,22 +1916,75 @@ export interface Commands {
       reason?: string;
       revoked_at?: number;
       roles: string[];
+      s3?: boolean;
       scopes: string[];
       space_id: string;
       state: string;
     };
   };
-  /** Make a new data key, which seals what the bridge keeps sealed, and seal anew what older ones have sealed. */
-  "key.rotate": {
-    params: Record<string, unknown>;
+  /** Show a link to another MQTT broker: what it carries, what waits, and what was refused. */
+  "link.get": {
+    params: {
+      link: string;
+    };
     result: {
-      key_id: string;
-      keys: {
-        created_at: string;
-        key_id: string;
-        seals: boolean;
+      client_id: string;
+      counts: {
+        direction: string;
+        messages: number;
+        outcome: string;
       }[];
-      resealed: number;
+      dropped: number;
+      in: {
+        local?: string;
+        qos: number;
+        remote?: string;
+        topic: string;
+      }[];
+      inflight: number;
+      link: string;
+      lost: number;
+      out: {
+        local?: string;
+        qos: number;
+        remote?: string;
+        topic: string;
+      }[];
+      principal?: string;
+      problem?: string;
+      queued: number;
+      queued_bytes: number;
+      refused: string[];
+      remote_client_id: string;
+      since: number;
+      space_id?: string;
+      state: string;
+      url: string;
+      version: string;
+      waiting: number;
+    };
+  };
+  /** List the links to other MQTT brokers, and how they are. */
+  "link.list": {
+    params: {
+      cursor?: string;
+      limit?: number;
+      sort?: "id" | "-id" | "waiting" | "-waiting" | "lost" | "-lost";
+    };
+    result: {
+      links: {
+        dropped: number;
+        link: string;
+        lost: number;
+        problem?: string;
+        since: number;
+        space_id?: string;
+        state: string;
+        url: string;
+        waiting: number;
+      }[];
+      next_cursor?: string;
+      total: number;
     };
   };
   /** Ask a language model of one's choice. */
@@ -1839,6 +2088,7 @@ export interface Commands {
           of: "tokens" | "cost" | "requests";
           reserved: number;
           spent: number;
+          spent_here?: number;
         })[];
         owner: string;
         owner_kind?: string;
@@ -2095,7 +2345,7 @@ export interface Commands {
       mode: "run" | "agent" | "chat";
       model?: string;
       package?: string;
-      phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+      phase: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
       principal: string;
       project: string;
       questions?: {
@@ -2111,6 +2361,13 @@ export interface Commands {
       tokens: number;
       trace_id?: string;
       turns: number;
+      waiting?: {
+        approval_id: string;
+        expires_at: number;
+        task_id: string;
+        tool: string;
+        why: string;
+      };
       workflow?: string;
     };
   };
@@ -2129,7 +2386,7 @@ export interface Commands {
       mode: "run" | "agent" | "chat";
       model?: string;
       package?: string;
-      phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+      phase: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
       principal: string;
       project: string;
       questions?: {
@@ -2145,6 +2402,13 @@ export interface Commands {
       tokens: number;
       trace_id?: string;
       turns: number;
+      waiting?: {
+        approval_id: string;
+        expires_at: number;
+        task_id: string;
+        tool: string;
+        why: string;
+      };
       workflow?: string;
     };
   };
@@ -2189,7 +2453,7 @@ export interface Commands {
       limit?: number;
       mode?: "run" | "agent" | "chat";
       package?: string;
-      phase?: "Running" | "WaitingUser" | "Completed" | "Failed";
+      phase?: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
       principal?: string;
       sort?: "id" | "-id" | "package" | "-package" | "phase" | "-phase" | "principal" | "-principal" | "turns" | "-turns" | "tokens" | "-tokens" | "cost" | "-cost" | "changed_at" | "-changed_at";
       workflow?: string;
@@ -2205,7 +2469,7 @@ export interface Commands {
         mode: "run" | "agent" | "chat";
         model?: string;
         package?: string;
-        phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+        phase: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
         principal: string;
         project: string;
         questions?: {
@@ -2221,6 +2485,13 @@ export interface Commands {
         tokens: number;
         trace_id?: string;
         turns: number;
+        waiting?: {
+          approval_id: string;
+          expires_at: number;
+          task_id: string;
+          tool: string;
+          why: string;
+        };
         workflow?: string;
       })[];
       total: number;
@@ -2265,6 +2536,7 @@ export interface Commands {
   "llm.run.start": {
     params: {
       agent?: string;
+      approval_expires_ms?: number;
       autopilot?: boolean;
       deltas?: boolean;
       input?: string;
@@ -2287,7 +2559,7 @@ export interface Commands {
       mode: "run" | "agent" | "chat";
       model?: string;
       package?: string;
-      phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+      phase: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
       principal: string;
       project: string;
       questions?: {
@@ -2303,6 +2575,13 @@ export interface Commands {
       tokens: number;
       trace_id?: string;
       turns: number;
+      waiting?: {
+        approval_id: string;
+        expires_at: number;
+        task_id: string;
+        tool: string;
+        why: string;
+      };
       workflow?: string;
     };
   };
@@ -2354,7 +2633,7 @@ export interface Commands {
       mode: "run" | "agent" | "chat";
       model?: string;
       package?: string;
-      phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+      phase: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
       principal: string;
       project: string;
       questions?: {
@@ -2373,6 +2652,13 @@ export interface Commands {
       trace_id?: string;
       turns: number;
       variables?: Record<string, unknown>;
+      waiting?: {
+        approval_id: string;
+        expires_at: number;
+        task_id: string;
+        tool: string;
+        why: string;
+      };
       workflow?: string;
     };
   };
@@ -2420,7 +2706,7 @@ export interface Commands {
         at: string;
         id: string;
         nodeId?: string;
-        phaseBefore: "Running" | "WaitingUser" | "Completed" | "Failed";
+        phaseBefore: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
         request: {
           messages: unknown[];
           tools: unknown[];
@@ -2469,7 +2755,7 @@ export interface Commands {
           warning?: string;
         }[];
         uiAfter?: {
-          phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+          phase: "Running" | "WaitingUser" | "WaitingApproval" | "Completed" | "Failed";
           stopReason?: string;
         };
       })[];
@@ -2534,6 +2820,29 @@ export interface Commands {
         shared: boolean;
         ttl_ms: number;
       };
+      others?: ({
+        active_requests: number;
+        bridge_id: string;
+        providers: ({
+          active_requests: number;
+          breaker: "closed" | "open" | "half-open";
+          concurrency: number;
+          last_error?: string;
+          latency?: {
+            answers: number;
+            first_p50_ms: number;
+            first_p99_ms: number;
+            whole_p50_ms: number;
+            whole_p99_ms: number;
+          };
+          models: string[];
+          name: string;
+          retry_after_ms?: number;
+          wire: string;
+        })[];
+        revision: number;
+        status: "available" | "degraded" | "unavailable" | "unconfigured" | "unheard";
+      })[];
       providers: ({
         active_requests: number;
         breaker: "closed" | "open" | "half-open";
@@ -2877,6 +3186,7 @@ export interface Commands {
       since: number;
       total: number;
       trials: string[];
+      unheard?: string[];
     };
   };
   /** Say what is wrong with policies, without putting them in force. */
@@ -2888,6 +3198,37 @@ export interface Commands {
       errors: string[];
       valid: boolean;
       warnings: string[];
+    };
+  };
+  /** Show how far a principal, and its space, have used up their limits: at all bridges and at each. */
+  "quota.get": {
+    params: {
+      kind?: "operator" | "agent" | "skill";
+      principal_id?: string;
+      space_id?: string;
+    };
+    result: {
+      bridge_id: string;
+      kind: string;
+      principal: {
+        bridges?: Record<string, number>;
+        limit: string;
+        most?: number;
+        share_here?: number;
+        used: number;
+        used_here: number;
+      }[];
+      principal_id: string;
+      space: {
+        bridges?: Record<string, number>;
+        limit: string;
+        most?: number;
+        share_here?: number;
+        used: number;
+        used_here: number;
+      }[];
+      space_id: string;
+      unheard?: string[];
     };
   };
   /** Show a resource. */
@@ -3060,6 +3401,60 @@ export interface Commands {
       total: number;
     };
   };
+  /** Retire a version of a secret that nothing needs any more: it is removed, and nothing is recognised by it from then on. */
+  "secret.retire": {
+    params: {
+      secret: "pepper" | "data_key";
+      version: string;
+    };
+    result: {
+      secret: string;
+      versions: {
+        active_at?: number;
+        created_at?: number;
+        retired_at?: number;
+        state: string;
+        uses?: Record<string, number>;
+        version: string;
+      }[];
+    };
+  };
+  /** Make a new version of a secret, with which all that is new is made. Nothing stops, and nothing that counts ceases to. */
+  "secret.rotate": {
+    params: {
+      secret: "pepper" | "data_key";
+    };
+    result: {
+      resealed: number;
+      secret: string;
+      version: string;
+      versions: {
+        active_at?: number;
+        created_at?: number;
+        retired_at?: number;
+        state: string;
+        uses?: Record<string, number>;
+        version: string;
+      }[];
+    };
+  };
+  /** Show the versions of the secrets of the bridge, and what still needs them. The secrets themselves are never shown. */
+  "secret.status": {
+    params: Record<string, unknown>;
+    result: {
+      secrets: {
+        secret: string;
+        versions: {
+          active_at?: number;
+          created_at?: number;
+          retired_at?: number;
+          state: string;
+          uses?: Record<string, number>;
+          version: string;
+        }[];
+      }[];
+    };
+  };
   /** Show an MQTT session: its client, what it subscribed to, what waits for it. */
   "session.get": {
     params: {
@@ -3067,6 +3462,7 @@ export interface Commands {
       space_id?: string;
     };
     result: {
+      bridge_id?: string;
       client_id: string;
       credential?: string;
       expires_at?: number;
@@ -3118,6 +3514,7 @@ export interface Commands {
     result: {
       next_cursor?: string;
       sessions: {
+        bridge_id?: string;
         client_id: string;
         credential?: string;
         expires_at?: number;
@@ -3132,6 +3529,7 @@ export interface Commands {
         state: string;
         subscriptions: number;
       }[];
+      silent?: string[];
       total: number;
     };
   };
@@ -3840,18 +4238,48 @@ export interface Commands {
       token_id?: string;
     };
   };
-  /** Delete a file. Its versions are kept for a while. */
+  /** Copy a file, or all files of a folder, without moving their content. */
+  "vfs.copy": {
+    params: {
+      group_name: string;
+      overwrite?: boolean;
+      path: string;
+      recursive?: boolean;
+      to_group_name?: string;
+      to_path: string;
+      version?: number;
+    };
+    result: {
+      file?: {
+        checksum?: string;
+        content_type?: string;
+        deleted?: boolean;
+        file_id: string;
+        modified: number;
+        mtime?: number;
+        path: string;
+        size: number;
+        version: number;
+      };
+      files: number;
+      group_name: string;
+      path: string;
+    };
+  };
+  /** Delete a file, or all files of a folder. Their versions are kept for a while. */
   "vfs.delete": {
     params: {
       file_id?: string;
       group_name: string;
       path?: string;
+      recursive?: boolean;
       version?: number;
     };
     result: {
-      file_id: string;
+      deleted?: number;
+      file_id?: string;
       path: string;
-      version: number;
+      version?: number;
     };
   };
   /** List the groups of files that the caller may read. */
@@ -3927,6 +4355,33 @@ export interface Commands {
       group_name: string;
       next_cursor?: string;
       snapshot_id?: string;
+    };
+  };
+  /** Move a file, or all files of a folder, without moving their content. Their versions so far stay with the old path. */
+  "vfs.move": {
+    params: {
+      group_name: string;
+      overwrite?: boolean;
+      path: string;
+      recursive?: boolean;
+      to_group_name?: string;
+      to_path: string;
+    };
+    result: {
+      file?: {
+        checksum?: string;
+        content_type?: string;
+        deleted?: boolean;
+        file_id: string;
+        modified: number;
+        mtime?: number;
+        path: string;
+        size: number;
+        version: number;
+      };
+      files: number;
+      group_name: string;
+      path: string;
     };
   };
   /** Keep the files of a group, or of all, in a remote VFS. */

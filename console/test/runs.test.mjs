@@ -33,7 +33,7 @@ test("the list is filtered in the address, and opened by the keyboard", async ()
 
 test("a run shows where it is, whom it waits for and what it cost; when that is decided it goes on by itself", async () => {
   const page = await open(browser, world.bridge, `/runs/${world.run}`);
-  await page.getByText("Waiting for approval").waitFor();
+  await page.getByText("Waiting for an approval").waitFor();
   await page.locator(".graph .n.here").waitFor();
   assert.match(await page.locator(".graph").getAttribute("aria-label"), /Measure: is here, .*Report: not yet|Measure: is here/);
   const fall = page.locator(".fall");

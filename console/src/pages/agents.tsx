@@ -436,7 +436,7 @@ function Recent({ of }: { of: string[] }) {
                       <td><Code>{e.event}{e.params ? " " + shortOf(e.params) : ""}</Code></td>
                       <td class="no-small">{e.principal}</td>
                       <td><Outcome code={e.code}>{e.code === "ok" ? undefined : e.code}</Outcome></td>
-                      <td class="num no-small"><a href={link("audit", { entry: e.seq })}>{number(e.seq)}</a></td>
+                      <td class="num no-small"><a href={link("audit", { entry: e.seq, bridge: e.bridge_id })}>{number(e.seq)}</a></td>
                     </tr>
                   ))}
                 </tbody>

@@ -26,12 +26,13 @@ export default function Audit() {
   useTitle("Audit");
   const filter = useFilter();
   const entry = Number(query("entry")) || 0;
+  const bridge = query("bridge") || undefined;
   const trace = query("trace");
   const listed = useRows<Entry>("audit.query", filter, "entries");
   const rows = useTrace(listed, trace);
   useFollowing(listed.reload, !entry && query("follow") !== "0");
-  useShown({ command: "audit.query", params: entry ? { after: entry - 1, limit: 1 } : { ...filter, limit: 100 } }, [["J K", "move"], ["Enter", "open"], ["F", "filter"], ["V", "verify"]]);
-  useKeys({ f: () => document.querySelector<HTMLInputElement>(".audit-filters input")?.focus(), v: () => void verify(), Escape: () => (entry ? setQuery({ entry: "" }) : false) });
+  useShown({ command: "audit.query", params: entry ? { after: entry - 1, limit: 1, bridge_id: bridge } : { ...filter, limit: 100 } }, [["J K", "move"], ["Enter", "open"], ["F", "filter"], ["V", "verify"]]);
+  useKeys({ f: () => document.querySelector<HTMLInputElement>(".audit-filters input")?.focus(), v: () => void verify(), Escape: () => (entry ? setQuery({ entry: "", bridge: "" }) : false) });
   const filtered = filters.some((f) => query(f));
   return (
     <>
@@ -68,12 +69,12 @@ export default function Audit() {
         <Panel key_={!entry} tight label="Entries">
           <Table
             of={rows}
-            id={(e) => String(e.seq)}
-            chosen={String(entry)}
-            href={(e) => opened(e.seq)}
+            id={(e) => numbered(e.seq, e.bridge_id)}
+            chosen={numbered(entry, bridge)}
+            href={(e) => opened(e.seq, e.bridge_id)}
             label="Entries of the audit trail"
             words={{ loading: "The latest 100", failed: "The audit could not be read", action: "audit:query" }}
-            columns={columns(!!entry)}
+            columns={columns(!!entry, rows.rows.some((e) => e.bridge_id))}
             empty={
               filtered ? (
                 <Empty title="No entry fits" step={<Button onClick={clear}>Show all</Button>} />
@@ -83,21 +84,25 @@ export default function Audit() {
             }
           />
         </Panel>
-        {entry > 0 && <One key={entry} seq={entry} known={rows.rows.find((e) => e.seq === entry)} />}
+        {entry > 0 && <One key={numbered(entry, bridge)} seq={entry} bridge={bridge} known={rows.rows.find((e) => e.seq === entry && e.bridge_id === bridge)} />}
       </div>
     </>
   );
 }
 
 /** The address with one entry open, filters as they are. */
-function opened(seq: number) {
+function opened(seq: number, bridge?: string) {
   const now = Object.fromEntries(new URLSearchParams(location.search));
-  return link("audit", { ...now, entry: seq });
+  return link("audit", { ...now, entry: seq, bridge });
 }
 
-const columns = (narrow: boolean) =>
+/** The number of an entry, which counts in the trail of its bridge. */
+const numbered = (seq: number, bridge?: string) => (bridge ? `${bridge}:${seq}` : String(seq));
+
+const columns = (narrow: boolean, cluster: boolean) =>
   [
-    { head: "Number", num: true, cell: (e: Entry) => <a href={opened(e.seq)}>{number(e.seq)}</a> },
+    { head: "Number", num: true, cell: (e: Entry) => <a href={opened(e.seq, e.bridge_id)}>{number(e.seq)}</a> },
+    ...(cluster ? [{ head: "Bridge", cell: (e: Entry) => <Code>{e.bridge_id}</Code>, small: "hide" as const }] : []),
     { head: "When", cell: (e: Entry) => <span class="nowrap"><Time at={e.time} /></span> },
     { head: "What", cell: (e: Entry) => <Code>{e.event}</Code> },
     { head: "On", cell: (e: Entry) => <span class="cut on">{e.resource}</span>, small: "hide" as const },
@@ -171,7 +176,7 @@ function Chain() {
       <div class="grow line wrap facts-line" role="status">
         {r ? (
           <>
-            <b>{r.ok ? "The chain is whole" : `The chain is broken: ${count(r.problems.length, "problem")}`}</b>
+            <b>{r.chains ? (r.ok ? `The chains of ${count(r.chains.length, "bridge")} are whole` : `Chains are broken: ${count(r.problems.length, "problem")}`) : r.ok ? "The chain is whole" : `The chain is broken: ${count(r.problems.length, "problem")}`}</b>
             <span>
               {number(r.first)} – {number(r.last)}, verified {time(at)}
             </span>
@@ -196,11 +201,21 @@ function Chain() {
       <Button not={offNow() || (busy && "It is being verified")} onClick={verify}>
         Verify now
       </Button>
+      {r?.chains && (
+        <ul class="whole small">
+          {r.chains.map((c) => (
+            <li>
+              <Code>{c.bridge_id}</Code> {c.state}{c.closed_by && <> by <Code>{c.closed_by}</Code> <Time at={c.closed_at} /></>}, {count(c.entries, "entry", "entries")}
+            </li>
+          ))}
+        </ul>
+      )}
+      {r?.silent && <p class="whole small">Did not answer: {r.silent.join(", ")}</p>}
       {r && !r.ok && (
         <ul class="whole">
           {r.problems.map((p) => (
             <li>
-              <b>{p.kind}</b> {p.from !== undefined && <a href={opened(p.from)}>{number(p.from)}{p.to && p.to !== p.from ? ` – ${number(p.to)}` : ""}</a>} {p.text}
+              <b>{p.kind}</b> {p.bridge_id && <Code>{p.bridge_id}</Code>} {p.from !== undefined && <a href={opened(p.from, p.bridge_id)}>{number(p.from)}{p.to && p.to !== p.from ? ` – ${number(p.to)}` : ""}</a>} {p.text}
             </li>
           ))}
         </ul>
@@ -266,17 +281,17 @@ function download(name: string, text: string) {
 // One entry -------------------------------------------------------------------
 
 /** One entry: out of the list, or asked for by its number. */
-function One({ seq, known }: { seq: number; known?: Entry }) {
-  const found = useLive(known || seq < 2 ? undefined : "audit.query", { after: seq - 1, limit: 1 }, { every: 0 });
+function One({ seq, bridge, known }: { seq: number; bridge?: string; known?: Entry }) {
+  const found = useLive(known || seq < 2 ? undefined : "audit.query", { after: seq - 1, limit: 1, bridge_id: bridge }, { every: 0 });
   return (
     <Panel
       key_
       title={number(seq)}
       more={
         <>
-          {seq > 1 && <a href={opened(seq - 1)}>Before</a>}
-          <a href={opened(seq + 1)}>After</a>
-          <Button quiet onClick={() => setQuery({ entry: "" })}>Close</Button>
+          {seq > 1 && <a href={opened(seq - 1, bridge)}>Before</a>}
+          <a href={opened(seq + 1, bridge)}>After</a>
+          <Button quiet onClick={() => setQuery({ entry: "", bridge: "" })}>Close</Button>
         </>
       }
     >
@@ -325,6 +340,7 @@ function Detail({ e }: { e: Entry }) {
       <Facts
         of={[
           ["What", <Code>{e.event}</Code>],
+          ["Bridge", e.bridge_id && <Code>{e.bridge_id}</Code>],
           ["When", <Time at={e.time} />],
           ["Reason", e.reason],
           ["Action", e.action && <Code>{e.action}</Code>],
@@ -333,7 +349,7 @@ function Detail({ e }: { e: Entry }) {
           ["Certificate", e.cert_sn && <a href={link("access", { serial: e.cert_sn })}><Code>{e.cert_sn}</Code></a>],
           ["From", [e.address, e.door].filter(Boolean).join(", ")],
           ["Space", e.space_id && <Code>{e.space_id}</Code>],
-          ["Trace", e.trace_id && <a href={link("audit", { trace: e.trace_id, entry: e.seq })}><Code>{e.trace_id}</Code></a>],
+          ["Trace", e.trace_id && <a href={link("audit", { trace: e.trace_id, entry: e.seq, bridge: e.bridge_id })}><Code>{e.trace_id}</Code></a>],
           ["Request", e.request_id && <Code>{e.request_id}</Code>],
           ["Digest", e.params_digest && <span class="break">HMAC <Code>{e.params_digest}</Code></span>],
           ...Object.entries(e.details ?? {}).map(([name, value]): [string, ComponentChildren] => [name.replaceAll("_", " "), value]),

@@ -195,7 +195,7 @@ function Last() {
                     <td class="no-small">{e.resource}</td>
                     <td class="no-small">{e.principal}</td>
                     <td><Outcome code={e.code}>{e.code === "ok" ? undefined : e.code}</Outcome></td>
-                    <td class="num no-small"><a href={link("audit", { entry: e.seq })}>{number(e.seq)}</a></td>
+                    <td class="num no-small"><a href={link("audit", { entry: e.seq, bridge: e.bridge_id })}>{number(e.seq)}</a></td>
                   </tr>
                 ))}
               </tbody>

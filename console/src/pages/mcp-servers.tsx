@@ -239,7 +239,7 @@ function Errors({ server }: { server: string }) {
                 <tbody>
                   {its.map((e) => (
                     <tr key={e.seq}>
-                      <td><a href={link("audit", { entry: e.seq })}><Time at={e.time} /></a></td>
+                      <td><a href={link("audit", { entry: e.seq, bridge: e.bridge_id })}><Time at={e.time} /></a></td>
                       <td>{e.principal}</td>
                       <td>{(e.params as any)?.tool ?? e.resource}</td>
                       <td><Outcome code={e.code}>{e.code}</Outcome></td>

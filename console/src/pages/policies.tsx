@@ -195,7 +195,7 @@ function Refused() {
                 <tbody>
                   {f.entries.map((e) => (
                     <tr key={e.seq}>
-                      <td><a href={link("audit", { entry: e.seq })}><Time at={e.time} /></a></td>
+                      <td><a href={link("audit", { entry: e.seq, bridge: e.bridge_id })}><Time at={e.time} /></a></td>
                       <td><span class="cut on">{e.principal}</span></td>
                       <td><a href={link("policies", about(e))}><Code>{e.action || e.event}</Code></a></td>
                       <td class="no-small"><span class="cut on">{e.resource}</span></td>

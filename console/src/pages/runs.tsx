@@ -23,7 +23,7 @@ const Kinds = ({ chosen }: { chosen: string }) => (
   </span>
 );
 
-const phases = [["", "all"], ["Running", "running"], ["WaitingUser", "waiting for you"], ["Completed", "completed"], ["Failed", "failed"]];
+const phases = [["", "all"], ["Running", "running"], ["WaitingUser", "waiting for you"], ["WaitingApproval", "waiting for an approval"], ["Completed", "completed"], ["Failed", "failed"]];
 const filters = ["package", "workflow", "principal"] as const;
 
 function RunList() {

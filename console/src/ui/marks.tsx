@@ -28,7 +28,7 @@ export const Mark = ({ is, tone }: { is: Shape; tone?: string }) => (
 const states: Record<string, Shape> = {
   online: "ok", connected: "ok", ok: "ok", success: "ok", succeeded: "ok", complete: "ok", Completed: "ok", approved: "ok", used: "ok", active: "ok", valid: "ok", closed: "ok", healthy: "ok", issued: "ok",
   offline: "away", kept: "away", suspended: "warning", away: "away",
-  pending: "waiting", waiting: "waiting", WaitingUser: "waiting", requested: "waiting",
+  pending: "waiting", waiting: "waiting", WaitingUser: "waiting", WaitingApproval: "waiting", requested: "waiting",
   running: "acting", accepted: "acting", Running: "acting", in_progress: "acting", "half-open": "acting",
   partial: "warning", timed_out: "warning", expiring: "warning", degraded: "warning",
   failed: "failed", Failed: "failed", rejected: "failed", open: "failed", broken: "failed",

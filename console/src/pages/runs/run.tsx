@@ -15,7 +15,7 @@ export const money = (n: number) => (n && n < 0.00005 ? "< 0.0001" : n < 100 ? n
 
 export const nameOf = (r: Run) => (r.mode === "run" ? (r.package ?? r.workflow ?? "workflow").split("@")[0] : r.mode === "agent" ? (r.agent ?? "agent") : "chat");
 
-const phaseWords: Record<string, string> = { Running: "Running", WaitingUser: "Waiting for you", Completed: "Completed", Failed: "Failed" };
+const phaseWords: Record<string, string> = { Running: "Running", WaitingUser: "Waiting for you", WaitingApproval: "Waiting for an approval", Completed: "Completed", Failed: "Failed" };
 
 export const Phase = ({ of }: { of: Run }) => <State is={of.phase} word={phaseWords[of.phase]} />;
 
@@ -43,15 +43,15 @@ function OneRun({ r, trace, reload }: { r: Status; trace: ReturnType<typeof useL
   const chosen = falls.find((l) => l.id === query("span"));
   const waits = approvals.find((a) => a.state === "pending");
   const view = query("view");
-  const may_go_on = may("llm:run") && own(r) && r.phase !== "Completed" && r.phase !== "Running";
+  const may_go_on = may("llm:run") && own(r) && ["WaitingUser", "Failed"].includes(r.phase);
+  const cancels = may("llm:run") && ["Running", "WaitingUser", "WaitingApproval"].includes(r.phase);
   const shown = r.phase === "WaitingUser" && may_go_on ? { command: "llm.run.continue", params: { run_id: r.run_id, input: "…" } } : { command: "llm.run.status", params: { run_id: r.run_id }, line: `aibridge run follow ${r.run_id}` };
-  useShown(shown, [["↑ ↓", "step"], ["W", "waterfall"], ["C", "conversation"], ...(may_go_on ? ([["S", "say"]] as [string, string][]) : []), ...(r.phase === "Running" ? ([["X", "cancel"]] as [string, string][]) : [])]);
+  useShown(shown, [["↑ ↓", "step"], ["W", "waterfall"], ["C", "conversation"], ...(may_go_on ? ([["S", "say"]] as [string, string][]) : []), ...(cancels ? ([["X", "cancel"]] as [string, string][]) : [])]);
   const move = (by: number) => {
     const next = falls[Math.max(0, Math.min(falls.length - 1, falls.findIndex((l) => l.id === (chosen?.id ?? "run")) + by))];
     setQuery({ span: next.id === "run" ? "" : next.id });
   };
   const [stopping, setStopping] = useState(false);
-  const cancels = may("llm:run") && (r.phase === "Running" || r.phase === "WaitingUser");
   useKeys({
     ArrowDown: () => (view ? false : move(1)), ArrowUp: () => (view ? false : move(-1)), j: () => (view ? false : move(1)), k: () => (view ? false : move(-1)),
     w: () => setQuery({ view: "" }), c: () => setQuery({ view: "conversation" }),
@@ -271,7 +271,7 @@ function One({ line, r }: { line?: Line; r: Status }) {
           ["Tokens", s.kind === "model" && `${number(s.input_tokens ?? 0)} in, ${number(s.output_tokens ?? 0)} out`],
           ["Cost", s.kind === "model" && money(s.cost ?? 0)],
           ["Repeated", s.replayed && "done before a crash, not again"],
-          ["Audit", line.audit !== undefined && <a href={auditLink(line.audit)}>{number(line.audit)}</a>],
+          ["Audit", line.audit !== undefined && <a href={auditLink(line.audit)}>{number(line.audit.seq)}</a>],
         ]}
       />
     </Panel>
