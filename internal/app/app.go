@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
 	httpdoor "github.com/aibridge/aibridge/doors/http"
 	"github.com/aibridge/aibridge/internal/clock"
@@ -129,7 +130,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	if l := s.sockets.Get("mqtts"); l != nil {
-		group.Go(func() error { return d.broker.Serve(serving, "mqtts", tls.NewListener(l, d.tls.Config("mqtt"))) })
+		group.Go(func() error { return d.broker.ServeTLS(serving, "mqtts", l, d.tls.Config("mqtt")) })
 	}
 	a.serveHTTP(group, serving, "http", d.web, "h2", "http/1.1")
 	a.serveHTTP(group, serving, "ws", d.sockets, "http/1.1")
@@ -159,7 +160,9 @@ func (a *App) Run(ctx context.Context) error {
 // the protocols.
 func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string, handler http.Handler, protocols ...string) {
 	s, d := a.state, a.doors
-	listener := listen.Secure(s.gate.Listener(s.sockets.Get(name)), d.tls.Config(protocols...), s.config.TLS.Only)
+	config := d.tls.Config(protocols...)
+	secure := func(c net.Conn) *tls.Conn { return broker.TLS(c, config) } // for MQTT over WebSocket
+	listener := listen.Secure(s.gate.Listener(s.sockets.Get(name)), secure, s.config.TLS.Only)
 	a.life.Add(name+" connections", func(context.Context) error { return listen.Close(listener) })
 	server := httpdoor.NewServer(handler, s.log)
 	server.ConnContext = gate.WithConn

@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // registered is the registration of a door with another capability in one
@@ -158,5 +159,68 @@ func spared(t *testing.T, device *bridgetest.Raw) {
 	case p := <-device.Received:
 		t.Errorf("the device got %s", p.Payload)
 	default:
+	}
+}
+
+// TestPoliciesThatChangeWhileACallWaits has a call approved under other policies than it
+// was asked about. Those that want somebody to agree have it asked about anew, with the
+// difference; others do not.
+func TestPoliciesThatChangeWhileACallWaits(t *testing.T) {
+	t.Parallel()
+	s := scripted.New(t, calls("door.open", `{}`), says("Well."))
+	n := bridgetest.Start(t, withModel(s))
+	opened := openerAt(t, n, "low")
+	asker := n.Caller(t, "asker")
+	const doors = `@id(\"doors\") forbid (principal, action == Action::\"tool:unattended\", resource) when { resource.id like \"door.%s\" };`
+	put := func(name, policy string) {
+		t.Helper()
+		must(t, asker, "policy.put", fmt.Sprintf(`{"name":%q,"policy":"%s"}`, name, policy))
+	}
+	put("doors", fmt.Sprintf(doors, "*"))
+	task := opensDoor(t, n.Caller(t, "caller"), "q")
+	asked := askedFor(t, asker, task)
+	if asked.Why != "policy wants somebody to agree" || len(asked.Policy) != 12 {
+		t.Errorf("it is asked about because %s, under %q", asked.Why, asked.Policy)
+	}
+
+	put("doors", fmt.Sprintf(doors, "open"))
+	decide(t, asker, asked, "approve")
+	anew := askedAnew(t, asker, asked)
+	if want := fmt.Sprintf("the policies were those of version %s, and are those of version %s now", asked.Policy, anew.Policy); strings.Join(anew.Changes, "|") != want || anew.Policy == asked.Policy || opened.Load() != 0 {
+		t.Errorf("opened %d times, and asked anew with %q", opened.Load(), anew.Changes)
+	}
+
+	put("others", `forbid (principal, action == Action::\"tool:unattended\", resource) when { resource.id == \"safe.open\" };`)
+	decide(t, asker, anew, "approve")
+	if got := endedTask(t, asker, task); got.Result.Result != "Well." || opened.Load() != 1 {
+		t.Errorf("opened %d times, it is %+v", opened.Load(), got)
+	}
+	var used approval.Approval
+	if err := json.Unmarshal(must(t, asker, "approval.get", fmt.Sprintf(`{"approval_id":%q}`, anew.ID)), &used); err != nil {
+		t.Fatal(err)
+	}
+	if used.State != approval.Used || used.Policy != anew.Policy || used.UsedUnder == "" || used.UsedUnder == anew.Policy {
+		t.Errorf("asked about under %q it was used under %q: %+v", used.Policy, used.UsedUnder, used)
+	}
+}
+
+// TestPoliciesReadTheArgumentsOfACall has policy say about which payments somebody may
+// decide, also once somebody else has changed the sum.
+func TestPoliciesReadTheArgumentsOfACall(t *testing.T) {
+	t.Parallel()
+	s := scripted.New(t, calls("door.open", `{"amount":150}`), says("Well."))
+	n := bridgetest.Start(t, withModel(s))
+	openerAt(t, n, "high")
+	asker := n.Caller(t, "asker")
+	must(t, asker, "policy.put", `{"name":"sums","policy":"forbid (principal, action == Action::\"approval:decide\", resource is Approval) unless { resource has numbers && resource.numbers.hasTag(\"/amount\") && resource.numbers.getTag(\"/amount\").lessThan(decimal(\"200.0\")) };"}`)
+	asked := askedFor(t, asker, opensDoor(t, n.Caller(t, "caller"), "q"))
+	for _, amount := range []string{"199.99", "200"} {
+		if err := json.Unmarshal(must(t, asker, "approval.edit", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"arguments":{"amount":%s}}`, asked.ID, asked.Nonce, amount)), &asked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := asker.Ask(t, bridgetest.Request("no", "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, asked.ID, asked.Nonce)))
+	if answer.Err == nil || answer.Err.Code != protocol.PermissionDenied {
+		t.Fatalf("somebody decides about 200: %v", answer.Err)
 	}
 }

@@ -102,15 +102,15 @@ func TestTheAuditTrailOutlivesRestartsAndNoticesWhatIsMissing(t *testing.T) {
 		t.Fatalf("%v: %+v", err, report)
 	}
 	n.Stop(t)
-	report, err := storage.VerifyAudit(context.Background(), n.Config, report.Head)
-	if err != nil || !report.OK {
-		t.Fatalf("%v: %+v", err, report)
+	noted, err := storage.VerifyAudit(context.Background(), n.Config, report.Head)
+	if err != nil || !noted.OK {
+		t.Fatalf("%v: %+v", err, noted)
 	}
 
 	cutOff(t, n.Config.Data)
-	report, err = storage.VerifyAudit(context.Background(), n.Config, "")
-	if err != nil || report.OK || len(report.Problems) != 1 || report.Problems[0].Kind != "missing" || report.Problems[0].From != 1 {
-		t.Errorf("%v: %+v", err, report)
+	noted, err = storage.VerifyAudit(context.Background(), n.Config)
+	if err != nil || noted.OK || len(noted.Problems) != 1 || noted.Problems[0].Kind != "missing" || noted.Problems[0].From != 1 {
+		t.Errorf("%v: %+v", err, noted)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestAnAuditTrailThatWasRemovedIsMissed(t *testing.T) {
 	if err := os.Remove(filepath.Join(n.Config.Data, "audit.head")); err != nil {
 		t.Fatal(err)
 	}
-	report, err := storage.VerifyAudit(context.Background(), n.Config, "")
+	report, err := storage.VerifyAudit(context.Background(), n.Config)
 	if err != nil || report.OK {
 		t.Errorf("%v: %+v", err, report)
 	}
@@ -167,7 +167,7 @@ func TestAFlippedAuditKeyIsNoticed(t *testing.T) {
 	if err := os.WriteFile(file, key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report, err := storage.VerifyAudit(context.Background(), n.Config, "")
+	report, err := storage.VerifyAudit(context.Background(), n.Config)
 	if err != nil || report.OK || report.Problems[0].Kind != "key" {
 		t.Errorf("%v: %+v", err, report)
 	}
@@ -204,7 +204,7 @@ func TestTamperingWithTheStoredAuditTrailIsFound(t *testing.T) {
 			}
 			n.Stop(t)
 			rewrite(t, n.Config.Data, c.tamper)
-			report, err := storage.VerifyAudit(context.Background(), n.Config, "")
+			report, err := storage.VerifyAudit(context.Background(), n.Config)
 			if err != nil || report.OK || len(report.Problems) == 0 || report.Problems[0].Kind != c.want {
 				t.Errorf("%v: found %+v, want %s", err, report.Problems, c.want)
 			}

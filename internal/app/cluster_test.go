@@ -121,7 +121,9 @@ func TestBridgesThatWorkTogetherLeaveAloneWhatIsTheOthers(t *testing.T) {
 	b.Restart(t)
 	onB = b.Caller(t, "caller-b")
 	for name, c := range map[string]*bridgetest.Raw{"a": onA, "b": onB} {
-		must(t, c, "session.get", fmt.Sprintf(`{"client_id":"sleeper-%s"}`, name))
+		if at := serverOf(t, c, "sleeper-"+name); at != name {
+			t.Errorf("the session of a client of %s is at %q", name, at)
+		}
 		if got := state(t, c, running); got != "running" {
 			t.Errorf("after another bridge started anew, %s says that the task is %s", name, got)
 		}
@@ -150,19 +152,25 @@ func TestTheOldestBridgeFailsTheTasksOfOneThatDied(t *testing.T) {
 	eventually.Holds(t, "the task has failed", func() bool { return state(t, onA, running) == "failed" })
 }
 
-// verdict declares a bridge dead.
-func verdict(t testing.TB, url, id string) {
+// jetStream is the store of bridges, read and written by a test.
+func jetStream(t testing.TB, url string) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.Publish(t.Context(), "aibridge.cluster.node."+id, fmt.Appendf(nil, `{"v":1,"id":%q,"epoch":99,"state":"dead","by":"observer"}`, id)); err != nil {
+	return js
+}
+
+// verdict declares a bridge dead.
+func verdict(t testing.TB, url, id string) {
+	t.Helper()
+	if _, err := jetStream(t, url).Publish(t.Context(), "aibridge.cluster.node."+id, fmt.Appendf(nil, `{"v":1,"id":%q,"epoch":99,"state":"dead","by":"observer"}`, id)); err != nil {
 		t.Fatal(err)
 	}
 }

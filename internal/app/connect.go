@@ -49,12 +49,14 @@ func startConnect(s *state, d *domains, server *broker.Broker, router *commands.
 		discovery := homeassistant.NewDiscovery(ha, homeassistant.Options{
 			Announcers: d.announcers, Rights: topicRights{s.credentials, d.rights}, Fleet: fleet("homeassistant", protocol.SpaceID(ha.Space)),
 		})
+		d.plain.discovery.Store(discovery)
 		for _, filter := range discovery.Filters() {
-			server.Handle(filter, func(p *broker.Publication) { discovery.Publishes(p.Client.Principal(), p.Topic, p.Payload) })
+			server.Handle(filter, d.plain.announces)
 		}
 		s.life.Run("announcements for Home Assistant", s.once(discovery.Run))
 	}
 	startEntities(s, d, server, router)
+	keepRemoteAgents(s, d)
 	return nil
 }
 
@@ -67,10 +69,9 @@ func startEntities(s *state, d *domains, server *broker.Broker, router *commands
 		Ask: approved{d}.run,
 	})
 	if settings.Space != "" {
-		server.Handle(publisher.CommandFilter(), func(p *broker.Publication) {
-			publisher.Take(entities.Command{Who: p.Client.Principal(), Client: p.Client.ID, Topic: p.Topic, Payload: p.Payload})
-		})
-		server.Handle(publisher.StatusTopic(), func(p *broker.Publication) { publisher.Says(p.Client.Principal(), p.Payload) })
+		d.plain.entities.Store(publisher)
+		server.Handle(publisher.CommandFilter(), d.plain.commands)
+		server.Handle(publisher.StatusTopic(), d.plain.says)
 		d.skills.OnChange(func(_ string, old, now *registry.SkillRecord) { publisher.Changed(shownSkill(old, now)) })
 		s.promised.entities.keep(publisher)
 	}

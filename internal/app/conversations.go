@@ -3,9 +3,10 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"time"
 
-	"github.com/aibridge/aibridge/cap/rollout"
+	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/egress"
 	"github.com/aibridge/aibridge/internal/store"
@@ -30,6 +31,7 @@ func newApprovals(s *state) (*approval.Service, error) {
 	options, err := c.Apply(approval.Options{
 		Approvals:       approval.Sealed(store.NewTable[approval.Record](s.Store, "approval"), s.seals),
 		Policy:          s.judge,
+		Versions:        s.judge,
 		MayDecide:       s.judge.MayDecide,
 		MayDecideOwn:    s.judge.MayDecideOwn,
 		MayDecideEdited: s.judge.MayDecideEdited,
@@ -46,6 +48,7 @@ func newApprovals(s *state) (*approval.Service, error) {
 		return nil, err
 	}
 	approvals := approval.New(options)
+	approvals.OnEdited(s.policies.FactsChanged) // policies may read the arguments
 	s.promised.approvals.keep(approvals)
 	return approvals, nil
 }
@@ -62,9 +65,12 @@ func (d *domains) tellLate(s *state) func(*protocol.Principal, *commands.ReturnA
 
 // reviser looks at calls that wait as people want to change them: for whom they
 // were asked for, by its present rights.
-func reviser(waiting *parked.Service, known *toolParts) approval.Reviser {
+func reviser(d *domains, known *toolParts) approval.Reviser {
 	return func(ctx context.Context, r *approval.Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
-		who, err := waiting.Principal(protocol.TaskID(r.Task))
+		who, err := d.parked.Principal(protocol.TaskID(r.Task))
+		if protocol.CodeOf(err) == protocol.NotFound {
+			who, err = d.runs.Principal(r.Task)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -79,12 +85,12 @@ func reviser(waiting *parked.Service, known *toolParts) approval.Reviser {
 
 // newParked makes the part that keeps what waits for an approval. Its table is
 // loaded afterwards.
-func newParked(s *state, approvals *approval.Service, rollouts *rollout.Engine, late func(*protocol.Principal, *commands.ReturnAddress, *protocol.Event)) *parked.Service {
+func newParked(s *state, approvals *approval.Service, keptElse func(task, approval string) bool, late func(*protocol.Principal, *commands.ReturnAddress, *protocol.Event)) *parked.Service {
 	c := &s.config.Approvals
 	return parked.New(parked.Options{
 		Tasks:       store.NewTable[parked.Record](s.Store, "parked"),
 		Approvals:   approvals,
-		KeptElse:    keepsCanary(rollouts),
+		KeptElse:    keptElse,
 		Grants:      s.credentials,
 		Sealer:      s.seals,
 		Publish:     s.clients.PublishTask,
@@ -130,10 +136,11 @@ func pass(context.Context, *tools.Tool, *tools.Execution) error { return nil }
 
 // newRuns makes the part that executes workflows. Its tables are loaded
 // afterwards.
-func newRuns(s *state, models *modelParts, known *toolParts, approvals *approval.Service, files *fileParts) *run.Service {
+func newRuns(ctx context.Context, s *state, d *domains) (*run.Service, error) {
 	c := &s.config.Runs
-	projects := &project.Projects{Folders: c.Folders, Files: files, Grants: s.credentials, Authorize: s.authorizer.Authorize}
-	return run.New(run.Options{
+	models, known, approvals := d.models, d.tools, d.approvals
+	projects := &project.Projects{Folders: c.Folders, Files: d.files, Grants: s.credentials, Authorize: s.authorizer.Authorize}
+	options := run.Options{
 		Asker:     models.service,
 		Executor:  &tools.Executor{Gate: approvals.Gate, MaxDepth: known.executor.MaxDepth, Log: s.log}, // runs record their calls themselves
 		Catalogue: known.catalogue,
@@ -149,6 +156,7 @@ func newRuns(s *state, models *modelParts, known *toolParts, approvals *approval
 		Grants:    s.credentials,
 		Publish:   s.clients.PublishTask,
 		Audit:     known.record.CalledByRun,
+		Approvals: approvals,
 		Policy: run.Policy{
 			FS:    run.FSPolicy{Enabled: c.FS, MaxReadBytes: int64(c.ReadBytes), MaxWriteBytes: int64(c.WriteBytes)},
 			MCP:   run.MCPPolicy{Enabled: len(c.MCPServers) > 0, AllowedServers: c.MCPServers},
@@ -162,5 +170,36 @@ func newRuns(s *state, models *modelParts, known *toolParts, approvals *approval
 		BridgeID:   s.config.ID,
 		Log:        s.log,
 		Registerer: s.metrics,
-	})
+	}
+	if s.config.Shared() {
+		if err := shareRuns(ctx, s, d, &options); err != nil {
+			return nil, err
+		}
+	}
+	runs := run.New(options)
+	if d.relay != nil {
+		maps.Copy(d.relay.errands.does, runs.Errands())
+	}
+	return runs, nil
+}
+
+// shareRuns has runs and packages kept where all bridges of a cluster have them.
+func shareRuns(ctx context.Context, s *state, d *domains, o *run.Options) error {
+	logs, err := s.Store.OpenRunLogs(ctx)
+	if err != nil {
+		return err
+	}
+	blobs, err := s.Store.OpenRunBlobs(ctx)
+	if err != nil {
+		return err
+	}
+	o.Logs, o.Blobs, o.Node, o.Heir = logs, blobs, s.owner(), s.heir
+	o.Elsewhere = func(ctx context.Context, node, do string, with, result any) error {
+		n, err := cluster.ParseNode(node)
+		if err != nil || d.relay == nil || !s.Members.Alive(n) {
+			return protocol.Errorf(protocol.TargetUnavailable, "the bridge that had the run go on has ended").With("bridge_id", n.ID)
+		}
+		return d.relay.errands.have(ctx, n, do, with, result)
+	}
+	return nil
 }

@@ -14,8 +14,8 @@ import (
 // followCredentials has the end of keys, tokens and certificates bite, on
 // whichever bridge they were revoked. Everything else runs already.
 func followCredentials(s *state, d *domains, router *commands.Router) {
-	d.identities.tables.keys.OnChange(func(id string, old, _ *security.Key) {
-		if old != nil { // it gives other rights now, or none
+	d.identities.tables.keys.OnChange(func(id string, old, now *security.Key) {
+		if old != nil && !old.SameRights(now) {
 			go endCredentials(s, router, audit.Entry{Resource: "key/" + id, Reason: "the API key was revoked"})
 		}
 	})

@@ -9,39 +9,49 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aibridge/aibridge/connect/link"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 )
 
 // TestAlertsAskForWhatABridgeMeasures keeps the names of metrics in the alerts
-// about a bridge to those that a fresh one shows, if it makes backups by itself:
-// one that makes none has none that are too old.
+// about a bridge to those that a fresh one shows, if it makes backups by itself
+// and is linked to another broker: without, there is nothing to be alarmed about.
 func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	t.Parallel()
-	n := bridgetest.Start(t, func(c *app.Config) { c.Backup.EveryHours = 24 })
+	n := bridgetest.Start(t, func(c *app.Config) {
+		c.Backup.EveryHours = 24
+		c.Links = []link.Config{{Name: "away", URL: "mqtt://127.0.0.1:1", Out: []link.Rule{{Topic: "out/#"}}}}
+	})
 	areMeasured(t, "../../deploy/prometheus/bridge.rules.yaml", n)
 }
 
 // TestAlertsAskForWhatABridgeOfAClusterMeasures is the same for the alerts about
-// clusters, at a bridge that has another one beside it.
+// clusters and the dashboard, at a bridge that has another one beside it.
 func TestAlertsAskForWhatABridgeOfAClusterMeasures(t *testing.T) {
 	t.Parallel()
 	url := startNATS(t)
-	a := together(t, url, "a", nil)
-	b := together(t, url, "b", a)
+	direct := func(c *app.Config) { c.Cluster.Relay = "127.0.0.1:0" }
+	a := bridgetest.Start(t, beside(t, url, "a", nil), direct)
+	b := bridgetest.Start(t, beside(t, url, "b", a), direct)
 	know(t, b.Caller(t, "caller"), 2)
 	areMeasured(t, "../../deploy/prometheus/cluster.rules.yaml", b)
+	areMeasured(t, "../../deploy/grafana/bridges.json", b)
 }
 
-// areMeasured holds the metrics that alerts name to those of a bridge.
+// sampled matches the suffixes of a histogram's samples.
+var sampled = regexp.MustCompile(`_(bucket|count|sum)$`)
+
+// areMeasured holds the metrics that alerts or a dashboard name to those of a
+// bridge.
 func areMeasured(t *testing.T, file string, n *bridgetest.Node) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rules any
-	if err := yaml.Unmarshal(text, &rules); err != nil {
+	var any any
+	if err := yaml.Unmarshal(text, &any); err != nil { // JSON too
 		t.Fatal(err)
 	}
 	status, metrics := ask(t, http.MethodGet, n.HTTPURL("/metrics"))
@@ -50,11 +60,11 @@ func areMeasured(t *testing.T, file string, n *bridgetest.Node) {
 	}
 	names := regexp.MustCompile(`aibridge_[a-z_]+`).FindAllString(string(text), -1)
 	if len(names) < 8 {
-		t.Fatalf("the alerts name %q", names)
+		t.Fatalf("%s names %q", file, names)
 	}
 	for _, name := range names {
-		if !strings.Contains(string(metrics), "# TYPE "+strings.TrimSuffix(name, "_bucket")+" ") {
-			t.Errorf("the alerts ask for %s, which nobody measures", name)
+		if !strings.Contains(string(metrics), "# TYPE "+sampled.ReplaceAllString(name, "")+" ") {
+			t.Errorf("%s asks for %s, which nobody measures", file, name)
 		}
 	}
 }

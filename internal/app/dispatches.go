@@ -37,6 +37,7 @@ func newDispatches(s *state, agents *registry.Service) *dispatch.Engine {
 		BridgeID:   s.config.ID,
 		Owner:      s.owner(),
 		Orphaned:   s.inherited,
+		Clock:      s.clock,
 		Log:        s.log,
 	})
 	s.promised.groups.keep(engine)

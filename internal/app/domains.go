@@ -9,7 +9,11 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/feed"
 	"github.com/aibridge/aibridge/commands/task"
+	remotea2a "github.com/aibridge/aibridge/connect/a2a"
 	"github.com/aibridge/aibridge/connect/homeassistant"
+	"github.com/aibridge/aibridge/connect/link"
+	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
+	"github.com/aibridge/aibridge/doors/mqtt/delayed"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/store"
@@ -55,9 +59,16 @@ type domains struct {
 	rights     *security.TopicRights
 	feed       *feed.Feed // of events, for those who do not speak MQTT
 	backups    *backup.Service
+	secrets    *security.SecretService
+	quotas     *security.QuotaService
 	announcers *store.Table[homeassistant.Announcer]
-	doctor     *doctor.Service // of devices
-	relay      *relaying       // nil for a bridge that works alone
+	links      *link.Service
+	doctor     *doctor.Service             // of devices
+	remote     *remotea2a.Service          // agents elsewhere
+	relay      *relaying                   // nil for a bridge that works alone
+	a2aCards   *store.Table[a2atopic.Card] // of agents on MQTT
+	delayed    *store.Table[delayed.Message]
+	plain      *plain // publications of programs that know nothing of the bridge
 }
 
 // openDomains makes the domains with their tables, loads these, and then opens
@@ -69,6 +80,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if err != nil {
 		return nil, err
 	}
+	ring.Rotate(credentials.peppers, s.seals)
 	d = &domains{
 		skills:     skills,
 		namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s, ring),
@@ -77,10 +89,15 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if d.relay, err = newRelaying(s, ring); err != nil {
 		return nil, err
 	}
+	d.plain = newPlain(s, d.relay)
 	if d.agents, err = newRegistry(s, skills, ring, d.models, d.relay); err != nil {
 		return nil, err
 	}
+	d.remote = newRemoteAgents(s)
+	d.a2aCards = store.NewTable[a2atopic.Card](s.Store, "a2acard")
+	d.delayed = store.NewTable[delayed.Message](s.Store, "delayed")
 	d.shadows = newShadows(s, d.agents)
+	d.links = newLinks(s, d, ring)
 	d.groups = newDispatches(s, d.agents)
 	if d.approvals, err = newApprovals(s); err != nil {
 		return nil, err
@@ -98,7 +115,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 			}
 		}
 	})
-	d.parked = newParked(s, d.approvals, d.rollouts, d.tellLate(s))
+	d.parked = newParked(s, d.approvals, d.keepApproval, d.tellLate(s))
 	d.tasks = newTasks(s, d.groups, d.rollouts, d.parked, d.relay)
 	if d.files, err = newFiles(ctx, s, d.channels); err != nil {
 		return nil, err
@@ -107,17 +124,19 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if d.tools, err = newTools(s, skills, d.groups, d.models, d.approvals); err != nil {
 		return nil, err
 	}
-	d.approvals.OnEdit(reviser(d.parked, d.tools))
+	d.approvals.OnEdit(reviser(d, d.tools))
 	talker := newLoop(s, d.models, d.tools)
 	d.calls = loop.NewCalls(talker, d.parked, s.leaving)
-	d.llm = llm.New(llm.Options{Models: d.models.service, Loop: talker, Parked: d.parked, MayActFor: s.judge.MayAskFor})
-	d.chats = newChats(s, d.models, d.tools, talker, d.parked)
-	d.runs = newRuns(s, d.models, d.tools, d.approvals, d.files)
-	d.tasks.Runs = runsAsTasks(d)
-	parties := authz.Parties{Agents: d.agents, Keys: security.IndexKeys(credentials.keys), Certificates: s.promised.certificates.value}
-	d.policies = policy.NewService(policy.ServiceOptions{
-		Engine: s.policies, Records: store.NewTable[policy.Record](s.Store, "policy"), Trials: store.NewTable[policy.Record](s.Store, "policy-trial"), Principal: parties.Principal, InScope: security.ScopeAllows,
+	d.llm = llm.New(llm.Options{
+		Models: d.models.service, Loop: talker, Parked: d.parked, MayActFor: s.judge.MayAskFor, Elsewhere: d.models.elsewhere(d.relay),
 	})
+	d.chats = newChats(s, d.models, d.tools, talker, d.parked)
+	if d.runs, err = newRuns(ctx, s, d); err != nil {
+		return nil, err
+	}
+	d.tasks.Runs, d.tasks.Run = runsAsTasks(d), d.runs.MayFollow
+	parties := authz.Parties{Agents: d.agents, Keys: security.IndexKeys(credentials.keys), Certificates: s.promised.certificates.value}
+	d.policies = newPolicies(s, parties, d.relay)
 
 	if err := s.Store.Load(ctx); err != nil {
 		return nil, err
@@ -125,10 +144,12 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if err := s.seals.Start(ctx, s.config.Shared(), s.log); err != nil {
 		return nil, err
 	}
-	if d.identities, err = openIdentities(ctx, s, credentials, ring, parties, d.files); err != nil {
+	if d.identities, err = openIdentities(ctx, s, credentials, ring, parties, d.relay); err != nil {
 		return nil, err
 	}
-	d.rights, err = openRights(s, authz.Standing{Agents: d.agents, Caps: d.channels, Scenes: d.scenes, Tasks: d.tasks, Runs: d.runs})
+	d.secrets = newSecrets(s, d, ring)
+	d.quotas = newQuotaReadings(s, parties.Keys, d.relay)
+	d.rights, err = openRights(s, authz.Standing{Agents: d.agents, Caps: d.channels, Scenes: d.scenes, Tasks: d.tasks, Runs: d.runs, Files: d.files.Service})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +177,7 @@ func newFeed(s *state, rights *security.TopicRights) *feed.Feed {
 // families are the domains with commands.
 func (d *domains) families() []family {
 	return []family{
-		d.feed, d.agents, d.shadows, d.doctor, d.channels, d.scenes, d.tasks, d.identities.keys, d.identities.tokens, d.policies, d.identities.pki,
-		d.files, d.mirror, d.tools.servers, d.llm, d.chats, d.approvals, d.runs,
+		d.feed, d.agents, d.shadows, d.doctor, d.channels, d.scenes, d.tasks, d.identities.keys, d.secrets, d.quotas, d.identities.tokens, d.policies, d.identities.pki,
+		d.files, d.mirror, d.links, d.tools.servers, d.remote, d.llm, d.chats, d.approvals, d.runs,
 	}
 }

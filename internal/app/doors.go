@@ -11,7 +11,6 @@ import (
 	"github.com/aibridge/aibridge/docs/site"
 	"github.com/aibridge/aibridge/doors/files/transfer"
 	httpdoor "github.com/aibridge/aibridge/doors/http"
-	mqttsession "github.com/aibridge/aibridge/doors/mqtt/session"
 	"github.com/aibridge/aibridge/doors/southbound"
 	"github.com/aibridge/aibridge/internal/lifecycle"
 	"github.com/aibridge/aibridge/internal/listen"
@@ -48,7 +47,11 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 		Settings: s.config.Show(), Cluster: s.Cluster(&s.config), Members: s.Members.Members, Peers: d.relay.show, Checks: checks, Drainer: newDrainer(s, server, d.relay),
 	})
 	s.life.Run("readings", readings.Run)
-	families := append(d.families(), readings, mqttsession.New(s.clients), s.audit)
+	if err := inspectMessages(s, server); err != nil {
+		return nil, err
+	}
+	delayMessages(s, d, server)
+	families := append(d.families(), readings, newSessions(s, d.relay), newAudits(s, d.relay))
 	set, err := commands.NewSet(append(gather(families...), s.commands...)...)
 	if err != nil {
 		return nil, err
@@ -71,9 +74,11 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	maps.Copy(mounts, page.Mounts())
 	maps.Copy(mounts, site.Mounts())
 	mcp.mount(mounts)
-	mountA2A(s, d, router, authenticate, mounts)
+	openA2A(s, d, server, router, authenticate, mounts)
 	mounts["/mqtt"] = pageTopics(server, authenticate)
 	mounts["/asyncapi.json"] = asyncAPI(s, d, set, authenticate)
+	mounts["/things"] = things(s, d, authenticate)
+	mounts["/things/{skill}"] = mounts["/things"]
 	api, err := newAPI(s, d, router, south, mounts, ready, authenticate)
 	if err != nil {
 		return nil, err
@@ -113,7 +118,7 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 		Registerer:  s.metrics,
 	}
 	if d.relay != nil {
-		o.ClaimDigester = d.relay.claims
+		o.ClaimDigester, o.Sealer, o.State = d.relay.claims, s.seals, s.Store
 	}
 	if s.config.Audit.Level != string(audit.Off) { // recording nothing costs calls nothing
 		o.Auditor = s.audit

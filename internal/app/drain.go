@@ -166,6 +166,9 @@ func (d *drainer) here(ctx context.Context, by string, p status.DrainParams) (re
 	m.Tell(func(r *cluster.Record) { r.State = cluster.Draining })
 	err = m.Catchup(ctx)
 	others := successors(m)
+	if err == nil {
+		err = d.majorityStays()
+	}
 	if err == nil && len(others) == 0 {
 		err = protocol.Errorf(protocol.InvalidState, "bridge %q is the only one that works, and nobody would serve its clients: start another one, or stop the process if that is meant", self.ID)
 	}
@@ -184,6 +187,22 @@ func (d *drainer) here(ctx context.Context, by string, p status.DrainParams) (re
 	result.Window = int(d.s.draining.begin(p.Window) / time.Second)
 	d.s.log.Info("this bridge was asked to end, and drains", "by", by, "clients", result.Clients, "others", result.Others, "window", d.s.draining.over())
 	return result, nil
+}
+
+// majorityStays fails if the state could not be written any more without this
+// bridge: it keeps a copy, and of the others too few do.
+func (d *drainer) majorityStays() error {
+	c := &d.s.config.Cluster
+	if c.Keeps() == "" {
+		return nil
+	}
+	away := cluster.Lacking(c.Join, d.s.Members.Members()) // and this one
+	if 2*len(away) < len(c.Join) {
+		return nil
+	}
+	away = slices.DeleteFunc(away, func(address string) bool { return address == c.Keeps() })
+	return protocol.Errorf(protocol.InvalidState, "without bridge %q most of the %d bridges of cluster.join would be away, and nothing could be stored: start %s first, or stop the process if that is meant",
+		d.s.Members.Self().ID, len(c.Join), strings.Join(away, ", "))
 }
 
 // await calls then once the bridge was asked to end, unless ctx ends before.

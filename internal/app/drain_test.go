@@ -98,9 +98,10 @@ func TestABridgeIsDrainedByAnother(t *testing.T) {
 		t.Errorf("asked again: %v %s", again.Err, again.Result)
 	}
 	isRefused(t, drain(t, onA, "a"), protocol.InvalidState, `bridge "a" is the only one that works`)
-	if all := members(t, onA); len(all) != 2 || all[0].State != "working" || all[1].State != "draining" {
-		t.Errorf("the members are %+v", all)
-	}
+	eventually.Holds(t, "it is known who works and who drains", func() bool {
+		all := members(t, onA)
+		return len(all) == 2 && all[0].State == "working" && all[1].State == "draining"
+	})
 	device.Reply(t, "lamp", asked, map[string]bool{"on": true})
 	if answer := busy.Answer(t); answer.Err != nil {
 		t.Error(answer.Err)

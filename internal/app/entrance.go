@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/aibridge/aibridge/cluster"
 	httpdoor "github.com/aibridge/aibridge/doors/http"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/gate"
@@ -65,7 +66,7 @@ func watchDisk(b *base) *diskspace.Watch {
 // newQuotas makes what keeps count of what everybody takes.
 func newQuotas(b *base) (*quota.Keeper, error) {
 	options := b.config.Quotas.Options(b.config.Dev)
-	options.Registerer = b.metrics
+	options.Registerer, options.Shared = b.metrics, b.config.Cluster.Working == string(cluster.All)
 	quotas, err := quota.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("quotas: %w", err)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,6 +84,39 @@ func (e *errands) have(ctx context.Context, n cluster.Node, do string, with, res
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// askedFor is the time that a bridge which asks all others waits for each.
+const askedFor = 2 * time.Second
+
+// haveAll has all other bridges do something, and reads their results. unheard are
+// those that did not do it in time.
+func haveAll[T any](ctx context.Context, r *relaying, do string, with any) (results map[string]T, unheard []string) {
+	ctx, cancel := context.WithTimeout(ctx, askedFor)
+	defer cancel()
+	results = make(map[string]T)
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for _, m := range r.members.Members() {
+		if m.ID == r.members.Self().ID || !takesRelayed(m) {
+			continue
+		}
+		asking.Go(func() {
+			var result T
+			err := r.errands.have(ctx, m.Node, do, with, &result)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				r.log.Warn("another bridge did not tell what it was asked for", "bridge", m.ID, "errand", do, "error", err)
+				unheard = append(unheard, m.ID)
+				return
+			}
+			results[m.ID] = result
+		})
+	}
+	asking.Wait()
+	slices.Sort(unheard)
+	return results, unheard
 }
 
 func (e *errands) forget(number uint64) {

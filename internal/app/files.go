@@ -50,8 +50,11 @@ func newFiles(ctx context.Context, s *state, members vfs.Members) (*fileParts, e
 			guard := egress.Guard{AllowPrivate: o.Private || s.config.Skills.AllowPrivate || s.config.Dev}
 			return remote.New(remote.Options{URL: r.URL, Credential: credential, Inside: r.Inside, Control: guard.Control})
 		},
-		Sealer: s.seals,
-		Log:    s.log,
+		Sealer:   s.seals,
+		Publish:  s.clients.Publish,
+		Topics:   s.topics,
+		BridgeID: s.config.ID,
+		Log:      s.log,
 	})
 	s.life.Add("remote files", service.Close)
 	incoming, err := temporary(filepath.Join(dir, "incoming"))

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/clusterkey"
@@ -136,6 +138,33 @@ func TestABridgeGrowsToACluster(t *testing.T) {
 	}
 }
 
+// TestTheFirstOfAClusterMakesTheAdministratorsKey starts three bridges that have
+// nothing yet: one makes the key, always the same one, and all know it.
+func TestTheFirstOfAClusterMakesTheAdministratorsKey(t *testing.T) {
+	t.Parallel()
+	join := addresses(t, 3)
+	key := keyFile(t, "")
+	strict := func(n int) func(*app.Config) {
+		return func(c *app.Config) { formed(join, key, n, join[n])(c); c.Dev = false }
+	}
+	nodes := startAll(t, strict(0), strict(1), strict(2))
+	for n, node := range nodes {
+		_, err := os.Stat(filepath.Join(node.Config.Data, app.AdminKeyFile))
+		if made := err == nil; made != (n == 0) {
+			t.Errorf("b%d has an administrator's key: %t", n, made)
+		}
+	}
+	admin, err := os.ReadFile(filepath.Join(nodes[0].Config.Data, app.AdminKeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := nodes[2].Dial(t, client.WithAPIKey(strings.TrimSpace(string(admin))))
+	keys, err := client.Call[struct{ Keys []json.RawMessage }](t.Context(), third, "key.list", nil)
+	if err != nil || len(keys.Keys) != 1 {
+		t.Errorf("%s, %v", keys.Keys, err)
+	}
+}
+
 // refused is why a bridge does not start.
 func refused(t *testing.T, change func(*app.Config)) string {
 	t.Helper()
@@ -174,4 +203,39 @@ func TestAClusterOutlivesOneOfThree(t *testing.T) {
 			t.Errorf("the bridge that came back has the Caps %s", caps)
 		}
 	}
+}
+
+// TestDrainingDoesNotCostTheMajority asks for the end of a second bridge of three,
+// and then stops it as a supervisor would.
+func TestDrainingDoesNotCostTheMajority(t *testing.T) {
+	join := addresses(t, 3)
+	key := keyFile(t, "")
+	nodes := startAll(t, formed(join, key, 0, join[0]), formed(join, key, 1, join[1]), formed(join, key, 2, join[2]))
+	c := nodes[0].Caller(t, "caller")
+	know(t, c, 3)
+	if answer := drain(t, c, "b2"); answer.Err != nil {
+		t.Fatal(answer.Err)
+	}
+	if err := nodes[2].Ended(t); err != nil {
+		t.Errorf("the first one that was asked ended with %v", err)
+	}
+	eventually.Holds(t, "the others store what comes", func() bool {
+		return c.Ask(t, bridgetest.Request(protocol.NewID(), "cap.declare", `{"cap_id":"after","skill_id":"lamp","cap_name":"After"}`)).Err == nil
+	})
+	for _, id := range []string{"b1", "b0"} {
+		isRefused(t, drainOnceLed(t, c, id), protocol.InvalidState, "most of the 3 bridges of cluster.join would be away")
+	}
+	know(t, c, 2)
+	nodes[1].Stop(t)
+}
+
+// drainOnceLed asks for the end of a bridge until the store answers: the servers of
+// a cluster that lost one elect a leader for each stream.
+func drainOnceLed(t *testing.T, c *bridgetest.Raw, id string) (answer *protocol.Response) {
+	t.Helper()
+	eventually.Holds(t, "the store answers", func() bool {
+		answer = drain(t, c, id)
+		return answer.Err == nil || answer.Err.Code != protocol.StoreUnavailable
+	})
+	return answer
 }

@@ -18,7 +18,9 @@ import (
 // The guard decides what may be done, and keeps record of it.
 type guard struct {
 	seals       *seal.Store
+	dataKeys    *store.Table[seal.DataKey] // of seals
 	audit       *audit.Trail
+	chains      *storage.Chains // of all bridges that share the state, nil if none do
 	events      *events.Publisher
 	credentials *security.Credentials // asked about once the tables are loaded
 	policies    *policy.Engine
@@ -29,16 +31,22 @@ type guard struct {
 // openGuard opens the audit trail and makes what decides. It is there before
 // the domains: it asks those that policies speak of once they are.
 func openGuard(ctx context.Context, b *base, s *storage.Storage, clients *mqttdoor.Clients, later *promises) (*guard, error) {
-	seals, err := seal.Open(b.config.Data, store.NewTable[seal.DataKey](s.Store, "datakey"))
+	dataKeys := store.NewTable[seal.DataKey](s.Store, "datakey")
+	seals, err := seal.Open(b.config.Data, dataKeys)
 	if err != nil {
 		return nil, err
 	}
 	operators := &events.Publisher{Publish: clients.Publish, Topic: b.topics.Event("security"), BridgeID: b.config.ID, Log: b.log}
-	trail, err := openAudit(ctx, b, s, seals, operators)
+	births := storage.Births(s.Store)
+	trail, err := openAudit(ctx, b, s, births, seals, operators)
 	if err != nil {
 		return nil, err
 	}
 	b.life.Add("audit", trail.Close)
+	var chains *storage.Chains
+	if b.config.Shared() {
+		chains = storage.NewChains(s.Store, seals, births, b.config.ID, b.log)
+	}
 	actions, err := commands.NewSet(append(ownCommands(), b.commands...)...)
 	if err != nil {
 		return nil, err
@@ -55,7 +63,7 @@ func openGuard(ctx context.Context, b *base, s *storage.Storage, clients *mqttdo
 	}
 	authorizer := security.NewAuthorizer(policies)
 	return &guard{
-		seals: seals, audit: trail, events: operators, credentials: security.NewCredentials(b.clock),
+		seals: seals, dataKeys: dataKeys, audit: trail, chains: chains, events: operators, credentials: security.NewCredentials(b.clock),
 		policies: policies, authorizer: authorizer, judge: authz.Judge{Policies: policies, Authorizer: authorizer},
 	}, nil
 }

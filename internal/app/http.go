@@ -27,6 +27,9 @@ func newAPI(s *state, d *domains, router *commands.Router, south *southbound.Tra
 		return nil, err
 	}
 	mounts["/vfs/"] = files
+	if err := mountFileDoors(s, d, files, mounts); err != nil {
+		return nil, err
+	}
 	made, err := httpdoor.New(httpdoor.Options{
 		Router:          router,
 		Set:             router.Set(),
@@ -72,6 +75,7 @@ func newFileDoor(s *state, d *domains, authenticate authentication, envelopes fu
 		Grants:    s.credentials,
 		Sync:      http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { envelopes().ServeHTTP(w, r) }),
 		Spool:     d.files.incoming,
+		Record:    recordDeeds(s),
 		MaxFile:   s.config.VFS.MaxFile,
 		Log:       s.log,
 	})

@@ -26,6 +26,7 @@ const CAFile = pki.CAFile
 type credentialTables struct {
 	keys        *store.Table[security.Key]
 	uses        *store.Table[security.KeyUse]
+	peppers     *store.Table[security.PepperRecord]
 	revocations *store.Table[security.Revocation]
 	pki         *pkiTables
 }
@@ -34,6 +35,7 @@ func newCredentialTables(s *store.Store) *credentialTables {
 	return &credentialTables{
 		keys:        store.NewTable[security.Key](s, "key"),
 		uses:        store.NewTable[security.KeyUse](s, "keyuse").Essential(),
+		peppers:     store.NewTable[security.PepperRecord](s, "pepper"),
 		revocations: store.NewTable[security.Revocation](s, "revocation").Essential(),
 		pki:         newPKITables(s),
 	}
@@ -59,21 +61,29 @@ func openPasswords(s *state) (*password.Service, security.Passwords, error) {
 	return passwords, passwords, nil
 }
 
+// ensureAdministrator makes the administrator's key at the first start. Of bridges
+// that form a cluster, and start together, the first of cluster.join makes it.
+func ensureAdministrator(ctx context.Context, s *state, ring *security.Keyring) error {
+	if s.config.Dev || s.config.Cluster.Formed() && !s.config.Cluster.First() {
+		return nil
+	}
+	made, err := ring.EnsureAdministrator(ctx, s.config.Data, time.Now())
+	if made {
+		s.log.Info("made the administrator's key", "file", AdminKeyFile)
+	}
+	return err
+}
+
 // openIdentities opens them. The tables are loaded.
-func openIdentities(ctx context.Context, s *state, tables *credentialTables, ring *security.Keyring, parties authz.Parties, files *fileParts) (*identities, error) {
+func openIdentities(ctx context.Context, s *state, tables *credentialTables, ring *security.Keyring, parties authz.Parties, shared *relaying) (*identities, error) {
 	throttle := security.NewThrottle(time.Now)
+	shareLimits(s, throttle, shared)
 	authorities, err := openPKI(ctx, s, tables.pki, parties, throttle)
 	if err != nil {
 		return nil, err
 	}
-	if !s.config.Dev {
-		made, err := ring.EnsureAdministrator(ctx, s.config.Data, time.Now())
-		if err != nil {
-			return nil, err
-		}
-		if made {
-			s.log.Info("made the administrator's key", "file", AdminKeyFile)
-		}
+	if err := ensureAdministrator(ctx, s, ring); err != nil {
+		return nil, err
 	}
 	verifier, err := token.New(token.Options{BridgeID: s.config.ID, Issuers: s.config.Tokens.Issuers, Certificates: authorities, Log: s.log})
 	if err != nil {
@@ -92,7 +102,7 @@ func openIdentities(ctx context.Context, s *state, tables *credentialTables, rin
 	s.life.Run("tokens", verifier.Run)
 	keys := security.NewKeyService(security.KeyOptions{
 		Ring: ring, Index: parties.Keys, Uses: tables.uses, BridgeID: s.config.ID, Clash: parties.Clash, Names: s.policies,
-		DataKeys: s.seals, Reseal: files.Reseal, Changed: events.Keys(s.audit), Log: s.log,
+		Changed: events.Keys(s.audit), Log: s.log,
 	})
 	s.life.Run("keys", keys.Run)
 	return &identities{tables: tables, keys: keys, tokens: revocations, pki: authorities, verifier: verifier, passwords: passwords, authenticator: security.NewAuthenticator(security.AuthenticatorOptions{
@@ -117,7 +127,7 @@ func settled(s *state) func(context.Context, security.Attempt) {
 // subscriptions.
 func openRights(s *state, standing authz.Standing) (*security.TopicRights, error) {
 	rights := security.NewTopicRights(security.TopicOptions{
-		Topics: s.topics, Policies: s.policies, Owner: s.clients.Owner, Standing: standing,
+		Topics: s.topics, Policies: s.policies, Owner: s.clients.Owner, Standing: standing, A2A: s.config.A2A.MQTT != "",
 	})
 	s.life.Run("reviews of subscriptions", s.clients.Run)
 	s.policies.OnChange(s.clients.ReviewAll)

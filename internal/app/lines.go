@@ -25,7 +25,7 @@ func (r *relaying) newLines(s *state, ring *security.Keyring) (*direct.Switch, e
 		Self: direct.Node(s.Members.Self()),
 		// All bridges of the cluster compare the pepper when they join. Bridges of
 		// another root are of another cluster, although they may have the same.
-		Secret:   ring.MAC("cluster", "direct", s.config.Root),
+		Secret:   ring.Derive("cluster", "direct", s.config.Root),
 		Fallback: r.line, Changed: func(bridge string) { r.Resume(bridge) },
 		Log: s.log, Registerer: s.metrics,
 	})

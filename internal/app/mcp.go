@@ -48,6 +48,7 @@ func openMCP(s *state, d *domains, server *broker.Broker, router *commands.Route
 		Tasks:        offer.Tasks(offered),
 		Grants:       s.credentials,
 		Resources:    offer.Resources(offered),
+		Completions:  offer.Completions(offered),
 		Prompts:      offer.Prompts(offered),
 		Foreign:      offer.Foreign(offered),
 		Authenticate: authenticate,

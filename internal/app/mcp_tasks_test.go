@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
@@ -350,5 +353,42 @@ func TestATaskOfACallIsAnsweredOverMQTT(t *testing.T) {
 	}
 	if text := ask("tasks/cancel", id); !strings.Contains(text, `"result":{"resultType":"complete"}`) {
 		t.Errorf("cancel: %s", text)
+	}
+}
+
+// TestAClientThatGivesUpEarlyHasItsResultByTask has a client with the official SDK that
+// takes no tasks and gives a call up after a while. It is told before that its call
+// waits, and has the result by the task afterwards, also in another session.
+func TestAClientThatGivesUpEarlyHasItsResultByTask(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t, func(c *app.Config) { c.Approvals.WaitSeconds = 1 })
+	heater(t, n)
+	editor := n.Caller(t, "editor")
+	c := mcpClient(t, n, "", "", nil)
+	ctx, giveUp := context.WithTimeout(t.Context(), bridgetest.Patience) // as other clients do after a minute
+	defer giveUp()
+	told, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "heater.burn"})
+	if err != nil || told.IsError {
+		t.Fatalf("it is told %+v, %v", told, err)
+	}
+	var waiting struct {
+		Task string `json:"task_id"`
+	}
+	text, _ := json.Marshal(told.Meta["aibridge/waiting"])
+	if err := json.Unmarshal(text, &waiting); err != nil || waiting.Task == "" || !strings.Contains(textOf(told), waiting.Task) {
+		t.Fatalf("it is told %s with %s", textOf(told), text)
+	}
+	_ = c.Close()
+	decide(t, editor, askedFor(t, editor, waiting.Task), "approve")
+	again := mcpClient(t, n, "", "", nil)
+	var got *sdk.CallToolResult
+	eventually.Holds(t, "the task has ended", func() bool {
+		if got, err = again.CallTool(t.Context(), &sdk.CallToolParams{Name: "task.get", Arguments: map[string]any{"task_id": waiting.Task}}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(textOf(got), `"ended_at"`)
+	})
+	if !strings.Contains(textOf(got), `"succeeded"`) || !strings.Contains(textOf(got), "Success") {
+		t.Errorf("the task is %s", textOf(got))
 	}
 }

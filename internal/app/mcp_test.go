@@ -223,6 +223,48 @@ func TestMCPClientsReadFilesAgentsAndDocuments(t *testing.T) {
 			t.Errorf("%s is %+v, want %s", name, got, want)
 		}
 	}
+	for _, version := range []string{"", "2026-07-28"} {
+		c := mcpClient(t, n, "", version, nil)
+		complete := func(template, argument, typed string, given map[string]string) string {
+			t.Helper()
+			r, err := c.Complete(t.Context(), &sdk.CompleteParams{
+				Ref: &sdk.CompleteReference{Type: "ref/resource", URI: template}, Argument: sdk.CompleteParamsArgument{Name: argument, Value: typed},
+				Context: &sdk.CompleteContext{Arguments: given},
+			})
+			if err != nil {
+				return err.Error()
+			}
+			return fmt.Sprint(r.Completion.Values, r.Completion.HasMore)
+		}
+		const agents, files = "aibridge:///agents/{agent_id}", "vfs:///{group_name}/{+path}"
+		inNotes := map[string]string{"group_name": "notes"}
+		for _, test := range []struct {
+			template, argument, typed string
+			given                     map[string]string
+			want                      string
+		}{
+			{agents, "agent_id", "", nil, "[heater-1] false"},
+			{agents, "agent_id", "heat", nil, "[heater-1] false"},
+			{agents, "agent_id", "eater", nil, "[] false"},
+			{files, "group_name", "no", nil, "[notes] false"},
+			{files, "path", "", inNotes, "[a b.txt deep/ noname page.html] false"},
+			{files, "path", "de", inNotes, "[deep/] false"},
+			{files, "path", "deep/", inNotes, "[deep/ü.bin] false"},
+			{files, "path", "none/x", inNotes, "[] false"},
+			{files, "path", "", map[string]string{"group_name": "of nobody"}, "[] false"},
+			{files, "path", "", nil, "[] false"},
+		} {
+			if got := complete(test.template, test.argument, test.typed, test.given); got != test.want {
+				t.Errorf("%q: %s of %s, typed %q: %s, want %s", version, test.argument, test.template, test.typed, got, test.want)
+			}
+		}
+		if got := complete(agents, "path", "", nil); !strings.Contains(got, "argument.name") {
+			t.Errorf("an argument of another template: %s", got)
+		}
+		if got := complete("file:///{x}", "x", "", nil); !strings.Contains(got, "ref.uri") {
+			t.Errorf("a strange template: %s", got)
+		}
+	}
 	for _, uri := range []string{"vfs:///notes/none", "vfs:///notes/../../etc/passwd", "vfs:///notes/%zz", "aibridge:///agents/none", "file:///etc/passwd", "vfs:///"} {
 		if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
 			t.Errorf("%s can be read", uri)

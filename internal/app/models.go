@@ -2,7 +2,11 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
+	"strings"
 
+	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/agent"
 	"github.com/aibridge/aibridge/llm/model"
@@ -26,6 +30,7 @@ func newModels(s *state, ring *security.Keyring) *modelParts {
 	return &modelParts{agent: agent, service: model.New(model.Options{
 		Spent:    store.NewTable[model.Spent](s.Store, "llmspent").Essential(),
 		Spending: store.NewTable[model.Spending](s.Store, "llmspending").Essential(),
+		Bridges:  s.spenders(),
 		Alert:    events.Budgets(s.audit), Allowance: ring.Allowance,
 		Configured: func(c model.Configured) {
 			record(c)
@@ -35,6 +40,46 @@ func newModels(s *state, ring *security.Keyring) *modelParts {
 		Tracer:     s.tracer,
 		Registerer: s.metrics,
 	})}
+}
+
+// Spenders are the processes of a cluster that spend budgets together, as package
+// model knows them.
+type spenders struct{ *state }
+
+// spenders returns those of a bridge that works beside others, nil for none.
+func (s *state) spenders() model.Bridges {
+	if !s.Members.Shared() || s.Members.Working() != cluster.All {
+		return nil
+	}
+	return spenders{s}
+}
+
+func (s spenders) Self() string                      { return s.owner() }
+func (s spenders) Alive(process string) bool         { return !s.ended(process) }
+func (s spenders) Catchup(ctx context.Context) error { return s.Members.Catchup(ctx) }
+
+// modelStatus is the errand of telling how the models fare.
+const modelStatus = "llm.status"
+
+// elsewhere asks other bridges how the models fare there, and tells them how they do
+// here. It is nil for a bridge that works alone.
+func (m *modelParts) elsewhere(shared *relaying) func(context.Context) []model.BridgeStatus {
+	if shared == nil {
+		return nil
+	}
+	shared.errands.does[modelStatus] = func(context.Context, json.RawMessage) (any, error) { return m.service.StatusHere(), nil }
+	return func(ctx context.Context) []model.BridgeStatus {
+		heard, unheard := haveAll[model.Status](ctx, shared, modelStatus, struct{}{})
+		var others []model.BridgeStatus
+		for id, s := range heard {
+			others = append(others, model.BridgeStatus{Bridge: id, Status: s.Status, ActiveRequests: s.ActiveRequests, Revision: s.Revision, Providers: s.Providers})
+		}
+		for _, id := range unheard {
+			others = append(others, model.BridgeStatus{Bridge: id, Status: "unheard", Providers: []model.ProviderStatus{}})
+		}
+		slices.SortFunc(others, func(a, b model.BridgeStatus) int { return strings.Compare(a.Bridge, b.Bridge) })
+		return others
+	}
 }
 
 // configure puts the configuration of models to work. Without one there are no

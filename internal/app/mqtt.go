@@ -7,6 +7,9 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/doors/files/transfer"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
+	"github.com/aibridge/aibridge/doors/mqtt/check"
+	"github.com/aibridge/aibridge/doors/mqtt/delayed"
+	"github.com/aibridge/aibridge/doors/mqtt/sparkplug"
 	"github.com/aibridge/aibridge/doors/southbound"
 )
 
@@ -43,7 +46,12 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 			Full:       s.disk.Low,
 			Refused:    s.promised.witness.value().Refused,
 			Registerer: s.metrics,
+			Waiting:    waitingForLinks(s),
+			Mark:       d.links.Mark,
 		},
+	}
+	if s.config.A2A.MQTT != "" {
+		options.A2A = func() mqttdoor.Topics { return s.promised.a2a.value() }
 	}
 	if d.relay != nil {
 		options.Broker.Peers = d.relay
@@ -70,6 +78,22 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 	s.life.Add("broker", server.Close)
 	s.life.Add("clients", sendClientsAway(s, server))
 	return server, nil
+}
+
+// inspectMessages has messages looked at before anybody gets them.
+func inspectMessages(s *state, server *broker.Broker) error {
+	check.Topics(server, s.config.MQTT.TopicMetrics, s.metrics)
+	if s.config.MQTT.Sparkplug {
+		sparkplug.Attend(server, s.log)
+	}
+	return check.Schemas(server, s.config.Schemas, s.metrics, s.log)
+}
+
+// delayMessages keeps messages that are to be published later.
+func delayMessages(s *state, d *domains, server *broker.Broker) {
+	k := delayed.Open(delayed.Options{Server: server, Table: d.delayed, Rights: s.credentials.Rights, Registerer: s.metrics, Log: s.log})
+	s.life.Add("delayed messages", k.Close)
+	s.life.Run("delayed messages", s.once(k.Run))
 }
 
 // openMQTT lets MQTT clients at the router.

@@ -1,9 +1,15 @@
 package app_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -79,4 +85,79 @@ func TestARequestRunsOnceAtAllBridges(t *testing.T) {
 		}
 	default:
 	}
+}
+
+// TestAWriteRunsOnceAtAllBridges repeats requests of commands that write. Only
+// bridges can read the answers that are told to other bridges.
+func TestAWriteRunsOnceAtAllBridges(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t)
+	var ran atomic.Int32
+	began, goOn := make(chan struct{}, 1), make(chan struct{})
+	t.Cleanup(func() { close(goOn) })
+	hold := commands.New(commands.Spec{Name: "test.hold", Summary: "Test.", Effect: commands.Write, Action: "test:hold", Example: `{}`},
+		func(ctx context.Context, _ *commands.Call, _ struct{}) (struct{}, error) {
+			ran.Add(1)
+			began <- struct{}{}
+			<-goOn
+			return struct{}{}, nil
+		})
+	with := []app.Option{app.WithCommands(hold)}
+	nodeA := bridgetest.StartWith(t, with, beside(t, url, "a", nil))
+	nodeB := bridgetest.StartWith(t, with, beside(t, url, "b", nodeA))
+	a, b := nodeA.Caller(t, "at-a"), nodeB.Caller(t, "at-b")
+
+	create := envelope("one", "key.create", `{"principal_id":"meter","kind":"agent"}`, `{"timeout":300000}`)
+	first, second := a.Ask(t, create), b.Ask(t, create)
+	if first.Err != nil || second.Err != nil || !bytes.Equal(first.Result, second.Result) {
+		t.Errorf("the first answer is %s %v, the second %s %v", first.Result, first.Err, second.Result, second.Err)
+	}
+	var made struct {
+		Key string `json:"key"`
+	}
+	if err := json.Unmarshal(first.Result, &made); err != nil || made.Key == "" {
+		t.Fatalf("no key in %s: %v", first.Result, err)
+	}
+	if streamHas(t, url, "aibridge-claims", made.Key) {
+		t.Error("the key can be read in NATS")
+	}
+	if other := b.Ask(t, envelope("one", "key.create", `{"principal_id":"other","kind":"agent"}`, `{}`)); other.Err == nil || other.Err.Code != protocol.IDReused {
+		t.Errorf("another request by the same id gets %s %v", other.Result, other.Err)
+	}
+
+	// The outcome of a command that a dead bridge has begun is unknown.
+	held := envelope("two", "test.hold", `{}`, `{"timeout":300000}`)
+	b.Send(t, "aibridge/bridge/request", held)
+	<-began
+	a.Send(t, "aibridge/bridge/request", held)
+	verdict(t, url, "b")
+	if answer := a.Answer(t); answer.Err == nil || answer.Err.Code != protocol.OutcomeUnknown {
+		t.Errorf("when its bridge has ended a repeat gets %s %v", answer.Result, answer.Err)
+	}
+	_ = nodeB.Ended(t)
+	if n := ran.Load(); n != 1 {
+		t.Errorf("it ran %d times", n)
+	}
+}
+
+// streamHas reports whether a text stands in a message of a stream.
+func streamHas(t *testing.T, url, stream, text string) bool {
+	t.Helper()
+	s, err := jetStream(t, url).Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.CachedInfo().State.Msgs == 0 {
+		t.Fatalf("%s is empty", stream)
+	}
+	for seq := s.CachedInfo().State.FirstSeq; seq <= s.CachedInfo().State.LastSeq; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(m.Data, []byte(text)) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/cluster/estate"
+	"github.com/aibridge/aibridge/llm/run"
 )
 
 // owner is this process in the records of what it carries out, "" if no other
@@ -68,6 +70,31 @@ func (s *state) once(part func(context.Context) error) func(context.Context) err
 	}
 }
 
+// heir says whether this bridge goes on with a thing of a bridge that has ended: of
+// the bridges that take relayed work, rendezvous hashing chooses one for each thing;
+// where one bridge works at a time it is that one.
+func (s *state) heir(ctx context.Context) (func(node, thing string) bool, error) {
+	if err := s.Members.Catchup(ctx); err != nil {
+		return nil, err
+	}
+	heirs, self := s.heirs(), s.Members.Self().ID
+	return func(node, thing string) bool { return s.ended(node) && estate.Adopter(thing, heirs) == self }, nil
+}
+
+// heirs are the bridges that can go on with what others leave, this one too.
+func (s *state) heirs() (ids []string) {
+	self := s.Members.Self()
+	if s.Members.Working() != cluster.All {
+		return []string{self.ID}
+	}
+	for _, m := range s.Members.Members() {
+		if takesRelayed(m) && m.State != cluster.Draining || m.Node == self {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
 // orphansEvery is how often the oldest bridge looks for work of bridges that
 // ended, beside when one does: a record may have been on its way.
 const orphansEvery = 15 * time.Second
@@ -75,6 +102,32 @@ const orphansEvery = 15 * time.Second
 // takeOver goes on with what bridges leave behind that end while this one is the
 // oldest, until ctx ends.
 func takeOver(ctx context.Context, s *state, d *domains) error {
+	return afterEach(ctx, s, func() {
+		if err := d.tasks.FailOrphans(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("tasks of bridges that ended are not failed yet", "error", err)
+		}
+		if err := d.groups.TakeOver(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("dispatches of bridges that ended do not go on yet", "error", err)
+		}
+		if err := d.rollouts.TakeOver(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("rollouts of bridges that ended do not go on yet", "error", err)
+		}
+	})
+}
+
+// takeOverRuns goes on with the runs of workflows that this bridge inherits, until
+// ctx ends.
+func takeOverRuns(ctx context.Context, s *state, runs *run.Service) error {
+	return afterEach(ctx, s, func() {
+		if err := runs.TakeOver(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("runs of bridges that ended do not go on yet", "error", err)
+		}
+	})
+}
+
+// afterEach calls do at once, after each end of a bridge, and now and then, until ctx
+// ends.
+func afterEach(ctx context.Context, s *state, do func()) error {
 	left := make(chan struct{}, 1)
 	defer s.Members.Watch(func(c cluster.Change) {
 		if c.Kind == cluster.Departed || c.Kind == cluster.Declared {
@@ -87,15 +140,7 @@ func takeOver(ctx context.Context, s *state, d *domains) error {
 	tick := time.NewTicker(orphansEvery)
 	defer tick.Stop()
 	for {
-		if err := d.tasks.FailOrphans(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("tasks of bridges that ended are not failed yet", "error", err)
-		}
-		if err := d.groups.TakeOver(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("dispatches of bridges that ended do not go on yet", "error", err)
-		}
-		if err := d.rollouts.TakeOver(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("rollouts of bridges that ended do not go on yet", "error", err)
-		}
+		do()
 		select {
 		case <-left:
 		case <-tick.C:

@@ -7,6 +7,7 @@ import (
 	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect/homeassistant/entities"
+	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/doctor/witness"
@@ -36,5 +37,6 @@ type promises struct {
 	approvals    promise[approval.Service]   // policies decide by what is asked about
 	witness      promise[witness.Witness]    // sees what is refused from the first door on
 	shadows      promise[shadow.Service]     // agents tell of changes
+	a2a          promise[a2atopic.Topic]     // clients publish on its topics; nil if it is off
 	entities     promise[entities.Publisher] // agents tell of changes; nil if no skills are shown
 }

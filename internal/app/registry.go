@@ -36,8 +36,9 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 		CapsKnowing: func(space protocol.SpaceID, skill protocol.SkillID) []protocol.CapID {
 			return s.promised.channels.value().Knowing(space, skill)
 		},
-		MAC:    func(id, secret string) []byte { return keyring.MAC("join", id, secret) },
-		Routes: certificates,
+		Stamp:   func(id, secret string) []byte { return keyring.Stamp("join", id, secret) },
+		Stamped: func(stamp []byte, id, secret string) bool { return keyring.Stamped(stamp, "join", id, secret) },
+		Routes:  certificates,
 		Reported: func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool) {
 			return s.promised.shadows.value().Reported(space, agent, skill)
 		},

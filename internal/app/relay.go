@@ -57,12 +57,12 @@ func newRelaying(s *state, ring *security.Keyring) (*relaying, error) {
 	if !s.Members.Shared() || s.Members.Working() != cluster.All {
 		return nil, nil
 	}
-	key := routes.Key(ring.MAC("cluster", "routes", "")) // which all bridges share
+	key := routes.Key(ring.Derive("cluster", "routes", "")) // which all bridges share
 	self := s.Members.Self()
 	r := &relaying{
 		members: s.Members, store: s.Store, key: &key, line: s.Store.Relay(self.ID), log: s.log, changed: make(chan struct{}, 1),
-		claims: commands.NewDigester(ring.MAC("cluster", "claims", "")),
-		secret: sessions.Secret(ring.MAC("cluster", "sessions", "")), settings: s.config.Cluster,
+		claims: commands.NewDigester(ring.Derive("cluster", "claims", "")),
+		secret: sessions.Secret(ring.Derive("cluster", "sessions", "")), settings: s.config.Cluster,
 	}
 	var transport relay.Transport = r.line
 	lines, err := r.newLines(s, ring)

@@ -11,6 +11,7 @@ import (
 const (
 	registryPart byte = iota + 1
 	errandsPart
+	limitsPart
 )
 
 // joinRegistry makes the registry a part that speaks with those of the others.

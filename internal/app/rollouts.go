@@ -27,7 +27,7 @@ func newRollouts(s *state, agents *registry.Service, groups *dispatch.Engine, ap
 		BridgeID:   s.config.ID,
 		Owner:      s.owner(),
 		Orphaned:   s.inherited,
-		Now:        s.clock.Now,
+		Clock:      s.clock,
 		Log:        s.log,
 		Registerer: s.metrics,
 	})
@@ -35,12 +35,14 @@ func newRollouts(s *state, agents *registry.Service, groups *dispatch.Engine, ap
 	return engine
 }
 
-// keepsCanary reports whether a rollout waits for an approval.
-func keepsCanary(rollouts *rollout.Engine) func(task, approval string) bool {
-	return func(task, approval string) bool {
-		r, ok := rollouts.Find(protocol.TaskID(task))
-		return ok && r.EndedAt == 0 && r.Approval == approval
+// keepApproval reports whether a rollout or the run of a workflow waits for an
+// approval.
+func (d *domains) keepApproval(task, approval string) bool {
+	if d.runs.Keeps(task, approval) {
+		return true
 	}
+	r, ok := d.rollouts.Find(protocol.TaskID(task))
+	return ok && r.EndedAt == 0 && r.Approval == approval
 }
 
 // canaries asks the people who approve of calls about rollouts.

@@ -11,7 +11,6 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
-	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -50,51 +49,88 @@ func restOf(t *testing.T, c *bridgetest.Raw, id string) (phase, message string) 
 	}
 }
 
-func TestARunWaitsForAnApproval(t *testing.T) {
+func TestARunWaitsForAnApprovalOverARestart(t *testing.T) {
 	t.Parallel()
 	s := scripted.New(t, callsFor("door_open", `{"for":"the cat"}`), says("The door is open."))
 	n := bridgetest.Start(t, withModel(s))
 	opened := make(chan string, 2)
-	_, err := n.Dial(t, client.WithAgent(client.Agent{ID: "door-1"})).ServeSkill(t.Context(), client.Skill{
-		ID: "door", Name: "Door", Description: "A door", Version: "1.0.0",
-		Capabilities: []client.Capability{{ID: "open", Risk: "high", Handler: client.Handle(func(_ context.Context, _ *client.Invocation, p map[string]string) (map[string]bool, error) {
-			opened <- p["for"]
-			return map[string]bool{"open": true}, nil
-		})}},
-	})
-	if err != nil {
-		t.Fatal(err)
+	door := func() {
+		t.Helper()
+		_, err := n.Dial(t, client.WithAgent(client.Agent{ID: "door-1"})).ServeSkill(t.Context(), client.Skill{
+			ID: "door", Name: "Door", Description: "A door", Version: "1.0.0",
+			Capabilities: []client.Capability{{ID: "open", Risk: "high", Handler: client.Handle(func(_ context.Context, _ *client.Invocation, p map[string]string) (map[string]bool, error) {
+				opened <- p["for"]
+				return map[string]bool{"open": true}, nil
+			})}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	door()
 	c, watcher := n.Caller(t, "me"), n.Connect(t, "watcher")
 	watcher.Listen(t, "aibridge/task/+/event")
-	id := runAs(t, c, `{"input":"Let the cat in"}`)
+	id := runAs(t, c, `{"input":"Let the cat in","approval_expires_ms":3600000}`)
+	told := toldOfRun(t, watcher, id, "task.waiting")
+	if answer := c.Ask(t, bridgetest.Request("where", "task.get", fmt.Sprintf(`{"task_id":%q}`, id))); answer.Err == nil || answer.Err.Code != protocol.NotFound || !strings.Contains(answer.Err.Message, "llm.run.status shows it") {
+		t.Errorf("as a task it is %v", answer.Err)
+	}
+	if want := []string{"run.phase Running", "run.turn", "run.answer", "run.tool started", "run.phase WaitingApproval", "task.waiting"}; !slices.Equal(told, want) {
+		t.Errorf("it was told that %q", told)
+	}
+	mcp := &taskClient{url: n.HTTPURL("/mcp"), can: canForm}
+	if got := mcp.get(t, id); got.Result.Status != "input_required" || !strings.Contains(got.text, `May door.open be called?`) {
+		t.Errorf("to an MCP client it is %s", got.text)
+	}
 
+	n.Restart(t)
+	door()
+	c, watcher = n.Caller(t, "me"), n.Connect(t, "watcher")
+	watcher.Listen(t, "aibridge/task/+/event")
 	var waiting struct {
-		Approvals []struct {
-			ID    string `json:"approval_id"`
-			Nonce string `json:"nonce"`
-			Tool  string `json:"tool"`
-		} `json:"approvals"`
+		Phase   string `json:"phase"`
+		Waiting struct {
+			Approval string `json:"approval_id"`
+			Tool     string `json:"tool"`
+		} `json:"waiting"`
 	}
-	eventually.Holds(t, "the call waits for somebody to agree", func() bool {
-		_ = json.Unmarshal(must(t, c, "approval.list", `{}`), &waiting)
-		return len(waiting.Approvals) == 1
-	})
-	if len(opened) > 0 || waiting.Approvals[0].Tool != "door.open" {
-		t.Fatalf("before anybody agreed: %+v, opened %d times", waiting, len(opened))
+	if err := json.Unmarshal(must(t, c, "llm.run.status", fmt.Sprintf(`{"run_id":%q}`, id)), &waiting); err != nil || waiting.Phase != "WaitingApproval" || waiting.Waiting.Tool != "door.open" || len(opened) > 0 {
+		t.Fatalf("after a restart it is %+v, %v; the door was opened %d times", waiting, err, len(opened))
 	}
-	must(t, c, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, waiting.Approvals[0].ID, waiting.Approvals[0].Nonce))
+	var asked struct {
+		Nonce   string `json:"nonce"`
+		Task    string `json:"task_id"`
+		Asked   int64  `json:"asked_at"`
+		Expires int64  `json:"expires_at"`
+	}
+	if err := json.Unmarshal(must(t, c, "approval.get", fmt.Sprintf(`{"approval_id":%q}`, waiting.Waiting.Approval)), &asked); err != nil || asked.Task != id || asked.Expires-asked.Asked != 3_600_000 {
+		t.Fatalf("it is asked %+v, %v", asked, err)
+	}
+	// Other arguments are judged for the run, and make it another question.
+	changed := must(t, c, "approval.edit", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"arguments":{"for":"both cats"}}`, waiting.Waiting.Approval, asked.Nonce))
+	if err := json.Unmarshal(changed, &asked); err != nil {
+		t.Fatal(err)
+	}
+	must(t, c, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, waiting.Waiting.Approval, asked.Nonce))
+	told = toldOfRun(t, watcher, id, "run.phase WaitingUser")
+	if want := []string{"run.phase Running", "run.tool started", "run.tool ok", "run.turn", "run.answer", "run.message", "run.phase WaitingUser"}; !slices.Equal(told, want) {
+		t.Errorf("it was told that %q", told)
+	}
 	if phase, message := restOf(t, c, id); phase != "WaitingUser" || message != "The door is open." {
 		t.Errorf("the run is %s: %s", phase, message)
 	}
-	if got := <-opened; got != "the cat" {
+	if got := <-opened; got != "both cats" {
 		t.Errorf("it was opened for %q", got)
 	}
-	if body := string(s.Requests()[1].Body); !strings.Contains(body, `{\"ok\":true,\"result\":`) {
+	if body := string(s.Requests()[1].Body); !strings.Contains(body, `{\"ok\":true,\"result\":`) || !strings.Contains(body, "has changed the arguments to") {
 		t.Errorf("the model reads\n%s", body)
 	}
-	var told []string
-	for !slices.Contains(told, "run.phase WaitingUser") {
+}
+
+// toldOfRun are the events of a run up to one with the name last.
+func toldOfRun(t *testing.T, watcher *bridgetest.Raw, id, last string) (told []string) {
+	t.Helper()
+	for !slices.Contains(told, last) {
 		e, err := protocol.DecodeEvent(watcher.Next(t).Payload, protocol.Limits{})
 		if err != nil {
 			t.Fatal(err)
@@ -109,9 +145,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 		}
 		told = append(told, strings.TrimSpace(e.Name+" "+about.Phase+about.State))
 	}
-	if want := []string{"run.phase Running", "run.turn", "run.answer", "run.tool started", "run.tool ok", "run.turn", "run.answer", "run.message", "run.phase WaitingUser"}; !slices.Equal(told, want) {
-		t.Errorf("it was told that %q", told)
-	}
+	return told
 }
 
 func TestRunsBelongToWhoStartedThem(t *testing.T) {

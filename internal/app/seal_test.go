@@ -17,20 +17,21 @@ import (
 	"github.com/aibridge/aibridge/security/seal"
 )
 
-// rotation is the answer of key.rotate.
+// rotation is the answer of secret.rotate.
 type rotation struct {
-	KeyID    string `json:"key_id"`
+	Version  string `json:"version"`
 	Resealed int    `json:"resealed"`
-	Keys     []struct {
-		KeyID string `json:"key_id"`
-		Seals bool   `json:"seals"`
-	} `json:"keys"`
+	Versions []struct {
+		Version string         `json:"version"`
+		State   string         `json:"state"`
+		Uses    map[string]int `json:"uses"`
+	} `json:"versions"`
 }
 
-func (h *house) rotate() rotation {
+func (h *house) rotate(secret string) rotation {
 	h.t.Helper()
 	var r rotation
-	if err := json.Unmarshal([]byte(h.must("key.rotate", `{}`)), &r); err != nil || r.KeyID == "" {
+	if err := json.Unmarshal([]byte(h.must("secret.rotate", `{"secret":"`+secret+`"}`)), &r); err != nil || r.Version == "" {
 		h.t.Fatalf("%v: %+v", err, r)
 	}
 	return r
@@ -62,11 +63,11 @@ func TestDataKeysRotateUnderWhatTheySeal(t *testing.T) {
 	if !asked() {
 		t.Fatal("the remote VFS is not shown its credential")
 	}
-	first := h.rotate()
-	if first.Resealed != 1 || len(first.Keys) != 2 || first.Keys[0].KeyID != first.KeyID || !first.Keys[0].Seals {
+	first := h.rotate("data_key")
+	if first.Resealed != 1 || len(first.Versions) != 2 || first.Versions[0].Version != first.Version || first.Versions[0].State != "active" {
 		t.Errorf("rotated: %+v", first)
 	}
-	if again := h.rotate(); again.Resealed != 1 || len(again.Keys) != 3 {
+	if again := h.rotate("data_key"); again.Resealed != 1 || len(again.Versions) != 3 {
 		t.Errorf("rotated again: %+v", again)
 	}
 	if !asked() {
@@ -77,7 +78,7 @@ func TestDataKeysRotateUnderWhatTheySeal(t *testing.T) {
 		t.Error("after a restart the remote VFS is not shown its credential")
 	}
 	operator := h.key(protocol.KindOperator, "anna", protocol.RoleOperator)
-	if code, body := h.run(operator, "key.rotate", `{}`); code != protocol.PermissionDenied {
+	if code, body := h.run(operator, "secret.rotate", `{"secret":"data_key"}`); code != protocol.PermissionDenied {
 		t.Errorf("an operator rotates keys: %s", body)
 	}
 

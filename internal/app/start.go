@@ -14,6 +14,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Run("state of agents", d.shadows.Run)
 	s.life.Run("caps", d.channels.Run)
 	s.life.Run("files", s.once(d.files.store.Run))
+	s.life.Run("changes of files", d.files.Run)
 	s.life.Run("chunks of files", o.chunks.Run)
 	s.life.Run("mirror of Caps", s.once(func(ctx context.Context) error { return d.mirror.Run(ctx, channels.All(d.channels)) }))
 	if err := d.models.configure(s); err != nil {
@@ -65,9 +66,15 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	if err := startNATS(s, d, o.broker, o.router); err != nil {
 		return err
 	}
+	startLinks(s, d, o.broker)
 	s.life.Run("scenes", d.scenes.Run)
 	d.runs.Recover(ctx)
 	s.life.Add("workflows", d.runs.Close)
+	if s.config.Shared() {
+		s.life.Run("workflows of bridges that ended", func(ctx context.Context) error { return takeOverRuns(ctx, s, d.runs) })
+		s.life.Run("packages of workflows", s.once(d.runs.Sweep))
+		s.life.Run("audit trails of bridges that ended", func(ctx context.Context) error { return closeTrails(ctx, s) })
+	}
 	s.life.Run("backups", s.once(d.backups.Run))
 	s.life.Run("server certificate", func(ctx context.Context) error { return o.tls.Run(ctx, s.log) })
 	if d.relay != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // TestAClientTakesItsSessionToAnotherBridge publishes while a client goes from
@@ -201,4 +202,31 @@ func TestWhatIsInFlightGoesAlong(t *testing.T) {
 	w.next(packets.PUBREC)
 	isTold(t, listener, "said/one", "once")
 	isTold(t, listener, "said/two", "then")
+}
+
+// TestOperatorsSeeTheSessionsOfAllBridges asks one bridge for the sessions of
+// others, and ends one there.
+func TestOperatorsSeeTheSessionsOfAllBridges(t *testing.T) {
+	t.Parallel()
+	_, n := three(t)
+	for i := range 3 {
+		c := n[i].Connect(t, fmt.Sprint("walker-", i), kept)
+		c.Listen(t, "news")
+	}
+	onA := n[0].Caller(t, "caller")
+	know(t, onA, 3)
+	eventually.Holds(t, "all three are listed", func() bool {
+		return field(t, must(t, onA, "session.list", `{"find":"walker"}`), "total") == "3"
+	})
+	shown := must(t, onA, "session.get", `{"client_id":"walker-2"}`)
+	if got := field(t, shown, "bridge_id"); got != n[2].Config.ID {
+		t.Errorf("it is at %q: %s", got, shown)
+	}
+	must(t, onA, "session.trace.start", `{"client_id":"walker-1"}`)
+	must(t, onA, "session.trace.get", `{"client_id":"walker-1"}`)
+	must(t, onA, "session.kick", `{"client_id":"walker-2","forget":true}`)
+	answer := onA.Ask(t, bridgetest.Request(protocol.NewID(), "session.get", `{"client_id":"walker-2"}`))
+	if answer.Err == nil || answer.Err.Code != protocol.NotFound {
+		t.Errorf("a session that was ended: %v %s", answer.Err, answer.Result)
+	}
 }

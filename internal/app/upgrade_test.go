@@ -40,7 +40,7 @@ func TestATrailOfAnEarlierVersionIsReadAndGoneOnWith(t *testing.T) {
 	if _, err := storage.Restore(t.Context(), n.Config, archive, false); err != nil {
 		t.Fatal(err)
 	}
-	report, err := storage.VerifyAudit(t.Context(), n.Config, "")
+	report, err := storage.VerifyAudit(t.Context(), n.Config)
 	if err != nil || !report.OK || report.Entries != 6 {
 		t.Fatalf("%+v, %v", report, err)
 	}

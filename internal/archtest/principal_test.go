@@ -17,6 +17,9 @@ import (
 var callScoped = map[string]string{
 	"commands.Call.Principal":                    "the call itself; the router ends it with the credential",
 	"commands.Inbound.Principal":                 "one request on its way in",
+	"doors/files.Deed.Who":                       "one deed, recorded at once",
+	"doors/files/webdav.request.who":             "one request; its body and its answer end with the credential",
+	"doors/files/s3.request.who":                 "one request; its body and its answer end with the credential",
 	"commands.Audited.Principal":                 "one entry of the trail, written at once",
 	"llm/model.Question.Principal":               "one question to a model, within a call",
 	"llm/model.question.who":                     "one question to a model, within a call",
@@ -57,18 +60,21 @@ var callScoped = map[string]string{
 	"doors/mqtt.presence.as":                     "whose connection is counted, and not counted any more",
 	"llm/agent.Agent.who":                        "the bridge's own agent, which has no credential",
 	"connect/homeassistant/entities.Command.Who": "one command of Home Assistant, judged when it runs and again when it was approved",
+	"doors/a2a.Arrival.Principal":                "one request over MQTT, which ends with its answer and holds a grant meanwhile",
 	"connect/device.Fleet.who":                   "the bridge itself, for devices that have no credential",
 }
 
 // makers may make principals: others get them from there.
 var makers = map[string]string{
-	"security":        "authenticates",
-	"protocol/grant":  "gives authorities what they judge",
-	"internal/bench":  "has no credentials",
-	"internal/authz":  "explains policies",
-	"llm/agent":       "is an agent of the bridge's own",
-	"connect/device":  "acts for devices that have no credential",
-	"sdk/conformance": "plays the bridge to one device",
+	"security":              "authenticates",
+	"protocol/grant":        "gives authorities what they judge",
+	"internal/bench":        "has no credentials",
+	"internal/authz":        "explains policies",
+	"llm/agent":             "is an agent of the bridge's own",
+	"connect/a2a":           "acts for agents elsewhere, which have no credential here",
+	"connect/device":        "acts for devices that have no credential",
+	"sdk/conformance":       "plays the bridge to one device",
+	"doors/files/filestest": "plays who authenticates, for tests of doors",
 }
 
 // TestNoPrincipalIsKeptBeyondItsCall looks at every field of every struct, and

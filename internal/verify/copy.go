@@ -27,11 +27,11 @@ import (
 
 // keptTables are the tables of the copy that say who may do what. All others
 // are emptied: what they hold could be gone on with.
-var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "key", "keyuse", "policy", "policy-trial", "revocation"}
+var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "key", "keyuse", "pepper", "policy", "policy-trial", "revocation"}
 
 // emptiedTables are the others.
 var emptiedTables = []string{
-	"agent", "announcer", "approval", "batch", "cap", "cert-token", "chat", "data", "dispatch", "effect", "estate", "group", "llmspending", "llmspent",
+	"a2aagent", "a2acard", "agent", "announcer", "approval", "auditchain", "batch", "cap", "cert-token", "chat", "data", "delayed", "dispatch", "effect", "estate", "group", "link", "llmspending", "llmspent",
 	"mcpserver", "namespace", "parked", "resource", "rollout", "rollout-part", "run", "runpackage", "scene", "skill", "skill-join", "skill-name", "state", "task", "vfsfile",
 	"vfsgroup", "vfsremote",
 }
@@ -51,8 +51,8 @@ func isolated(c config.Config, folder, modelURL string) config.Config {
 	c.LLM = model.DefaultSettings()
 	c.LLM.BaseURL, c.LLM.Model = modelURL, modelName
 	c.Approvals.Webhooks, c.Approvals.Mail = nil, approval.MailSettings{}
-	c.MCP.Servers, c.Runs.Folders = nil, nil
-	c.A2A.On, c.A2A.URL, c.A2A.Push = false, "", false
+	c.MCP.Servers, c.Runs.Folders, c.Links, c.Schemas = nil, nil, nil, nil
+	c.A2A.On, c.A2A.URL, c.A2A.Push, c.A2A.Remote, c.A2A.MQTT = false, "", false, false, ""
 	c.VFS.Dir, c.VFS.Store = "", "auto"
 	c.Skills.AllowPrivate = true // the devices are on loopback
 	c.Drain, c.Log.Level = 1, "error"

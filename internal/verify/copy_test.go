@@ -28,7 +28,7 @@ func TestEverySettingThatLeadsOutIsLeftOut(t *testing.T) {
 	slices.Sort(left)
 	want := strings.Fields(`
 		Approvals.AskAbout Approvals.ConsoleURL Audit.Arguments Audit.Level Hosts ID Log.Format
-		MCP.URL MQTT.UnixMode Origins PKI.KeyType PKI.Names PKI.PassphraseFile PKI.PublicURL Root
+		MCP.URL MQTT.TopicMetrics MQTT.UnixMode Origins PKI.KeyType PKI.Names PKI.PassphraseFile PKI.PublicURL Root
 		Runs.MCPServers Runs.Tools Security.Policies Sync Tools.Commands`)
 	for _, name := range left {
 		if !slices.Contains(want, name) && !strings.HasPrefix(name, "Approvals.Rules.") {

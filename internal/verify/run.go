@@ -32,7 +32,7 @@ type Options struct {
 	// seed faults. Nil is none.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// VerifyAudit replaces the verification of the trail, for the same.
-	VerifyAudit func(ctx context.Context, c config.Config, head string) (audit.Report, error)
+	VerifyAudit func(ctx context.Context, c config.Config, heads ...string) (audit.Verification, error)
 }
 
 // A promise is something that is tried.

@@ -23,9 +23,9 @@ func tryTrail(ctx context.Context, t *trials) error {
 	if !t.trail {
 		return cannot("the key of the audit trail, audit.key, is not at hand: run this on the bridge's data folder")
 	}
-	report, err := t.VerifyAudit(ctx, t.Config, "") // a backup may leave out what is damaged
+	report, err := t.VerifyAudit(ctx, t.Config) // a backup may leave out what is damaged
 	if errors.Is(err, storage.ErrInUse) {
-		report, err = t.VerifyAudit(ctx, t.config, "")
+		report, err = t.VerifyAudit(ctx, t.config)
 	}
 	switch {
 	case err != nil:
@@ -37,13 +37,13 @@ func tryTrail(ctx context.Context, t *trials) error {
 }
 
 func tryTampering(ctx context.Context, t *trials) error {
-	if report, err := t.VerifyAudit(ctx, t.config, ""); err != nil || !report.OK {
+	if report, err := t.VerifyAudit(ctx, t.config); err != nil || !report.OK {
 		return cannot("the copy's trail does not verify as it is, so that a change of it would not show")
 	}
 	if err := changeByte(filepath.Join(t.config.Data, evidence)); err != nil {
 		return err
 	}
-	if report, err := t.VerifyAudit(ctx, t.config, ""); err == nil && report.OK {
+	if report, err := t.VerifyAudit(ctx, t.config); err == nil && report.OK {
 		return breaks("a byte of the trail was changed, and it still verifies")
 	}
 	return nil

@@ -134,7 +134,9 @@ func TestFaultsAreFound(t *testing.T) {
 			r.replace(`Not as it was approved any more.`, `As it was approved.`)
 		}),
 		"tampered audit": func(o *verify.Options) {
-			o.VerifyAudit = func(context.Context, config.Config, string) (audit.Report, error) { return audit.Report{OK: true}, nil }
+			o.VerifyAudit = func(context.Context, config.Config, ...string) (audit.Verification, error) {
+				return audit.Verification{Report: audit.Report{OK: true}}, nil
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,8 @@
-// The official client library of A2A against a bridge: node a2a_client.cjs URL FOLDER,
-// where FOLDER has the npm package @a2a-js/sdk.
+// The official client library of A2A against a bridge: node client.cjs URL.
 const assert = require('node:assert/strict');
-const { createRequire } = require('node:module');
-const [url, folder] = process.argv.slice(2);
-const load = createRequire(folder + '/');
-const { ClientFactory, ClientFactoryOptions } = load('@a2a-js/sdk/client');
-const sdk = load('@a2a-js/sdk');
+const { ClientFactory, ClientFactoryOptions } = require('@a2a-js/sdk/client');
+const sdk = require('@a2a-js/sdk');
+const url = process.argv[2];
 
 const message = (id, data, more = {}) => sdk.SendMessageRequest.fromJSON({
   message: { messageId: id, role: 'ROLE_USER', parts: [{ data, mediaType: 'application/json' }] }, ...more,

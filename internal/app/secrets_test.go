@@ -1,0 +1,113 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// besides starts a bridge beside another, with the same secrets and rights.
+func (h *house) besides(url, id string) *house {
+	h.t.Helper()
+	strict := func(c *app.Config) { c.Dev = false }
+	return &house{Node: bridgetest.Start(h.t, beside(h.t, url, id, h.Node), strict), t: h.t, admin: h.admin}
+}
+
+// needed is the number of API keys that need a version of the pepper, by the
+// bridge's word.
+func (h *house) needed(version string) int {
+	h.t.Helper()
+	var status struct {
+		Secrets []rotation `json:"secrets"`
+	}
+	if err := json.Unmarshal([]byte(h.must("secret.status", `{}`)), &status); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, v := range status.Secrets[1].Versions { // the data keys come first
+		if v.Version == version {
+			return v.Uses["api_keys"]
+		}
+	}
+	h.t.Fatalf("there is no version %s in %+v", version, status)
+	return 0
+}
+
+// TestThePepperRotatesWhereThreeBridgesWork rotates it while a caller shows its key
+// at all bridges in turn, has a bridge killed, and rotates it again.
+func TestThePepperRotatesWhereThreeBridgesWork(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t)
+	a := newHouse(t, beside(t, url, "a", nil))
+	b, c := a.besides(url, "b"), a.besides(url, "c")
+	all := []*house{a, b, c}
+	lamp := a.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
+	counts := func(key string, at ...*house) {
+		t.Helper()
+		for _, h := range at {
+			eventually.Holds(t, "the key counts at "+h.Config.ID, func() bool { code, _ := h.run(key, "agent.list", `{}`); return code == "" })
+		}
+	}
+	counts(lamp, all...)
+
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			at := all[i%len(all)]
+			request, _ := http.NewRequest(http.MethodPost, at.HTTPURL("/api/v1/commands/agent.list"), strings.NewReader(`{}`))
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("X-API-Key", lamp)
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Errorf("%s: %v", at.Config.ID, err)
+				return
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Errorf("%s answers %d", at.Config.ID, answer.StatusCode)
+				return
+			}
+		}
+	}()
+	if made := b.rotate("pepper"); made.Version != "2" || made.Versions[0].State != "active" {
+		t.Errorf("rotated: %+v", made)
+	}
+	fan := c.key(protocol.KindAgent, "fan", protocol.RoleEndAgent)
+	counts(fan, all...)
+	eventually.Holds(t, "no key needs the first version", func() bool { return c.needed("1") == 0 })
+	if code, body := a.run(a.admin, "secret.retire", `{"secret":"pepper","version":"1"}`); code != protocol.InvalidState || !strings.Contains(body, "retry_after_ms") {
+		t.Errorf("retired while another bridge may be about to store a key under it: %s", body)
+	}
+	close(stop)
+	<-stopped
+
+	a.Stop(t)
+	if made := c.rotate("pepper"); made.Version != "3" {
+		t.Errorf("rotated again: %+v", made)
+	}
+	door := b.key(protocol.KindAgent, "door", protocol.RoleEndAgent)
+	counts(door, b, c)
+	a.Restart(t)
+	for _, key := range []string{lamp, fan, door} {
+		counts(key, all...)
+	}
+	eventually.Holds(t, "all keys need the third version", func() bool { return a.needed("3") == 4 && a.needed("2") == 0 })
+	data := a.rotate("data_key")
+	if data.Resealed < 2 || data.Resealed > 5 || len(data.Versions) != 2 { // two peppers, and the keys of three audit trails once these were lent
+		t.Errorf("the data key: %+v", data)
+	}
+	for _, h := range all {
+		counts(h.key(protocol.KindAgent, "late-"+h.Config.ID, protocol.RoleEndAgent), all...)
+	}
+}
