@@ -141,6 +141,9 @@ func (r *Router) reply(c *Call, out outcome, now time.Time) bool {
 	resp := &c.own.response
 	*resp = c.request.AnswerAt(r.opts.BridgeID, now)
 	resp.Result, resp.Err = out.result, out.err
+	if r.opts.State != nil && c.command != nil && c.command.Effect == Write {
+		resp.Metadata.Revision = r.opts.State.Revision()
+	}
 	r.refusedTo(c, out.err)
 	if len(c.notices)+len(out.warnings) > 0 {
 		resp.Metadata.Warnings = slices.Concat(resp.Metadata.Warnings, c.notices, out.warnings)

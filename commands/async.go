@@ -104,8 +104,8 @@ func (r *Router) Flush() {
 // goesOn reports whether a call can be run on the goroutine that brings it,
 // because nothing on its way waits.
 func (r *Router) goesOn(c *Call) bool {
-	return c.command.async && c.confirm == nil && len(r.opts.Extensions.Processors) == 0 &&
-		(r.queue != nil || r.opts.Claims == nil || c.command.Effect != Act)
+	return c.command.async && c.confirm == nil && c.request.Metadata.MinRevision == 0 && len(r.opts.Extensions.Processors) == 0 &&
+		(r.queue != nil || !r.claims(c.command))
 }
 
 // goOn claims a call, if need be, and begins to run it, without waiting for
@@ -115,7 +115,7 @@ func (r *Router) goOn(c *Call, run unhurried) {
 	if c.spare.claimed == nil {
 		c.spare.claimed, c.spare.finish = c.claimed, c.finish
 	}
-	if c.command.Effect != Act || r.opts.Claims == nil {
+	if !r.claims(c.command) {
 		c.claimed(nil)
 		return
 	}

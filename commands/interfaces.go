@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Claim says that a request of an [Act] command was taken up. It outlives
-// the process, so that the request is never run a second time.
+// A Claim says that a request was taken up. It outlives the process, so that
+// the request is never run a second time.
 type Claim struct {
 	Principal string // its party, see [protocol.Party.String]
 	RequestID string
@@ -18,7 +18,7 @@ type Claim struct {
 	Expires   time.Time
 }
 
-// Claims keeps the claims of [Act] commands.
+// Claims keeps the claims of requests.
 type Claims interface {
 	// Claim returns when the claim is durable. A second claim of the same
 	// request is no error.
@@ -28,12 +28,20 @@ type Claims interface {
 }
 
 // SharedClaims are [Claims] that several processes make at the same time: of those
-// of one request the first counts.
+// of one request the first counts. They are of [Act] commands and of [Write] ones.
 type SharedClaims interface {
 	Claims
 	// Settle keeps what became of a request whose claim was the first, for a repeat
-	// elsewhere; nil gives the claim up, since the request was not run.
+	// elsewhere. An empty answer says that it was run and that nobody can know how
+	// it ended; nil gives the claim up, since the request was not run.
 	Settle(c Claim, answer []byte)
+}
+
+// A Sealer encrypts data for other processes, for a purpose that must be named to
+// open it.
+type Sealer interface {
+	Seal(plain []byte, purpose string) ([]byte, error)
+	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
 // Taken is the error of a claim that came after another process's, with what that

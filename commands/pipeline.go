@@ -201,9 +201,13 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 		r.goOn(c, run)
 		return outcome{}, false
 	}
+	if err := r.reach(c); err != nil {
+		c.untried = true
+		return refused(err), true
+	}
 	if err := r.claim(c); err != nil {
 		if taken := (*Taken)(nil); errors.As(err, &taken) {
-			return taken.outcome(), true
+			return r.taken(c.claim(), taken), true
 		}
 		c.untried = true
 		return refused(err), true
@@ -312,11 +316,24 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 	return outcome{}, true, true
 }
 
-// claim makes sure that a request that acts on the world is remembered even
-// by the next process. It fails when the call's time is over: nothing is
-// executed late; and when who has made the call does not want it any more.
+// claims reports whether requests for a command are claimed before they run:
+// those that act on the world, and where several processes run commands those
+// that write, too. The repeat of a routine one changes nothing.
+func (r *Router) claims(cmd *Command) bool {
+	switch cmd.Effect {
+	case Act:
+		return r.opts.Claims != nil
+	case Write:
+		return r.shared != nil && !cmd.Routine
+	}
+	return false
+}
+
+// claim makes sure that a request is remembered by the next process, and known to
+// others. It fails when the call's time is over: nothing is executed late; and when
+// the caller does not want it any more.
 func (r *Router) claim(c *Call) error {
-	if c.command.Effect == Act && r.opts.Claims != nil {
+	if r.claims(c.command) {
 		if err := r.waitForClaim(c); err != nil {
 			return err
 		}
@@ -346,6 +363,9 @@ func (r *Router) execute(ctx context.Context, c *Call, run invocation) (out outc
 	}()
 	r.started(c)
 	result, err := within(ctx, r.opts.Extensions.Processors, c, run)
+	if err != nil {
+		result, err = r.again(ctx, c, run, result, err)
+	}
 	return outcome{result: result, err: asError(err), warnings: c.warned()}
 }
 

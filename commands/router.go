@@ -32,8 +32,14 @@ type RouterOptions struct {
 	// ClaimDigester makes the digests of params in [SharedClaims], with a key that
 	// all processes have.
 	ClaimDigester Digester
-	Tasks         Tasks // nil refuses params.async
-	Extensions    Extensions
+	// Sealer seals the answers in [SharedClaims], which may have secrets in them,
+	// so that only these processes read them. It is needed with them.
+	Sealer Sealer
+	// State is the state that commands read and write, where other processes write
+	// it, too; nil where none does.
+	State      State
+	Tasks      Tasks // nil refuses params.async
+	Extensions Extensions
 
 	// Agents may register commands of their own if all of these are set.
 	Forwarder  Forwarder

@@ -18,25 +18,43 @@ type settled struct {
 // settleClaim tells other processes what became of a request that was claimed
 // here, or that it may be claimed again.
 func (r *Router) settleClaim(c *Call, out outcome, forgotten bool) {
+	claim := c.claim()
 	if forgotten {
-		r.shared.Settle(c.claim(), nil)
+		r.shared.Settle(claim, nil)
 		return
 	}
+	r.shared.Settle(claim, r.sealed(claim, out))
+}
+
+// sealed is an outcome as other processes get it, empty if there is no way to
+// tell them.
+func (r *Router) sealed(claim Claim, out outcome) []byte {
 	s := settled{Result: out.result, Warnings: out.warnings}
 	if e := out.err; e != nil {
 		s.Code, s.Message, s.Details = e.Code, e.Message, e.Details
 	}
 	answer, err := json.Marshal(s)
-	if err != nil { // a result that is no JSON, which no caller can read either
-		answer = []byte(`{}`)
+	if err == nil {
+		answer, err = r.opts.Sealer.Seal(answer, claim.purpose())
 	}
-	r.shared.Settle(c.claim(), answer)
+	if err != nil {
+		r.opts.Log.Warn("the answer to a request cannot be told to other bridges, where a repeat will get 4012", "id", claim.RequestID, "error", err)
+		return []byte{}
+	}
+	return answer
 }
 
-// outcome is what the other process has settled.
-func (t *Taken) outcome() outcome {
+// purpose is the purpose that the answer to a claimed request is sealed for.
+func (c *Claim) purpose() string { return "answer\x00" + c.Principal + "\x00" + c.RequestID }
+
+// taken is the outcome of a claim that another process has settled.
+func (r *Router) taken(claim Claim, t *Taken) outcome {
 	var s settled
-	if err := json.Unmarshal(t.Answer, &s); err != nil {
+	answer, err := r.opts.Sealer.Open(t.Answer, claim.purpose())
+	if err == nil {
+		err = json.Unmarshal(answer, &s)
+	}
+	if err != nil {
 		return refused(protocol.Wrap(protocol.OutcomeUnknown, err, "the answer of another bridge cannot be read"))
 	}
 	out := outcome{result: s.Result, warnings: s.Warnings, repeat: true}

@@ -105,6 +105,9 @@ func (e *envelope) replyMetadata(m *Metadata) (sender, trace []byte) {
 	if ms, ok := e.whole(fTimeout); ok && ms > 0 && ms <= MaxTimeout.Milliseconds() {
 		m.Timeout = time.Duration(ms) * time.Millisecond
 	}
+	if revision, ok := e.whole(fRevision); ok && revision > 0 {
+		m.Revision = uint64(revision)
+	}
 	if e.fields[fWarnings].kind == kindArray && e.fields[fWarnings].len() > len("[]") {
 		// A warning that is no string is dropped with the rest: nobody acts on them.
 		if json.Unmarshal(e.raw(fWarnings), &m.Warnings) != nil {

@@ -83,6 +83,10 @@ func (e *envelope) requestMetadata(m *Metadata) (sender, trace []byte) {
 	if e.has(fEvents) && e.is(fEvents, kindBoolean) {
 		m.Events = e.data[e.fields[fEvents].start] == 't'
 	}
+	if e.has(fMinRevision) {
+		revision, _ := e.integer(fMinRevision, 0, 1<<53-1)
+		m.MinRevision = uint64(revision)
+	}
 	return sender, trace
 }
 

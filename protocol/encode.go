@@ -115,6 +115,10 @@ func (m *Metadata) appendRequest(dst []byte) []byte {
 	if m.Events {
 		dst = append(dst, `,"events":true`...)
 	}
+	if m.MinRevision > 0 {
+		dst = append(dst, `,"min_revision":`...)
+		dst = strconv.AppendUint(dst, m.MinRevision, 10)
+	}
 	if m.Caller != "" {
 		dst = append(dst, `,"caller":`...)
 		dst = AppendString(dst, m.Caller)
@@ -124,6 +128,10 @@ func (m *Metadata) appendRequest(dst []byte) []byte {
 
 func (m *Metadata) appendReply(dst []byte, warnings bool) []byte {
 	dst = m.appendNames(append(dst, '{'))
+	if m.Revision > 0 {
+		dst = append(dst, `"revision":`...)
+		dst = append(strconv.AppendUint(dst, m.Revision, 10), ',')
+	}
 	if warnings || len(m.Warnings) > 0 {
 		dst = append(dst, `"warnings":[`...)
 		for i, w := range m.Warnings {

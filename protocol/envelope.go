@@ -64,9 +64,16 @@ type Metadata struct {
 	Timeout  time.Duration // of a request, from its arrival; milliseconds on the wire
 	Events   bool          // the sender of a request wants events on the response topic
 	Warnings []string      // of a response: what was coerced or is deprecated
-	// Caller is the mark of who asks, of a request to an agent over a way that
-	// has no other place for it. It is written and not read: nobody marks its
-	// own requests.
+	// MinRevision, of a request, is the revision of the state that the bridge must
+	// have seen before it runs the command; 0 for any.
+	MinRevision uint64
+	// Revision, of a response to a command that writes, is a revision of the state
+	// that includes the write. Bridges that share their state with others tell it; 0
+	// for none.
+	Revision uint64
+	// Caller is the mark of the caller, of a request to an agent over a way that has
+	// no other place for it. It is written and not read: nobody marks its own
+	// requests.
 	Caller string
 }
 

@@ -27,6 +27,8 @@ const (
 	fPriority
 	fTimeout
 	fEvents
+	fMinRevision
+	fRevision
 	fWarnings
 
 	fInner
@@ -60,7 +62,7 @@ func (f field) path() string {
 		fCommand: "command", fParams: "params", fExtension: "extension", fStatus: "status", fResult: "result",
 		fError: "error", fEvent: "event", fSeq: "seq", fData: "data", fMetadata: "metadata",
 		fSender: "metadata.sender_id", fTrace: "metadata.trace_id", fPriority: "metadata.priority",
-		fTimeout: "metadata.timeout", fEvents: "metadata.events", fWarnings: "metadata.warnings",
+		fTimeout: "metadata.timeout", fEvents: "metadata.events", fMinRevision: "metadata.min_revision", fRevision: "metadata.revision", fWarnings: "metadata.warnings",
 		fInner: "params.params", fCode: "error.code", fMessage: "error.message", fDetails: "error.details",
 	}[f]
 }
@@ -143,6 +145,10 @@ func metadataField(key []byte) field {
 		return fTimeout
 	case "events":
 		return fEvents
+	case "min_revision":
+		return fMinRevision
+	case "revision":
+		return fRevision
 	case "warnings":
 		return fWarnings
 	}

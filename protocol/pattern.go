@@ -61,7 +61,7 @@ func RequestPattern(data []byte, limits Limits, inner bool) *Pattern {
 	if inner {
 		body = fInner
 	}
-	if e.err != nil || len(e.old) > 0 || p.request.Extension != nil || e.fields[fParams].kind != kindObject || e.fields[body].kind != kindObject {
+	if e.err != nil || len(e.old) > 0 || p.request.Extension != nil || p.request.Metadata.MinRevision != 0 || e.fields[fParams].kind != kindObject || e.fields[body].kind != kindObject {
 		return nil
 	}
 	around, within := e.fields[fParams], e.fields[body]

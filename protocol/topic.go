@@ -73,6 +73,9 @@ func (t Topics) CapData(id CapID, group GroupID, key DataKey) string {
 	return t.root + "/cap/" + string(id) + "/data/" + string(group) + "/" + string(key)
 }
 
+// VFSEvent carries the changes of a group's files.
+func (t Topics) VFSEvent(group GroupName) string { return t.VFS(group, "event") }
+
 // CapEvent carries membership, link, data and sync events of a channel.
 func (t Topics) CapEvent(id CapID) string { return t.root + "/cap/" + string(id) + "/event" }
 

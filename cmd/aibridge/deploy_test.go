@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,4 +148,104 @@ func text(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// TestTheBridgesOfTheComposeFileAreACluster has each bridge of the compose file
+// read its settings.
+func TestTheBridgesOfTheComposeFileAreACluster(t *testing.T) {
+	var compose struct {
+		Services map[string]struct{ Environment map[string]string }
+		Volumes  map[string]any
+	}
+	if err := yaml.Unmarshal([]byte(text(t, deploy+"compose.cluster.yaml")), &compose); err != nil {
+		t.Fatal(err)
+	}
+	if len(compose.Services) != 3 {
+		t.Fatalf("%d bridges", len(compose.Services))
+	}
+	for name, service := range compose.Services {
+		t.Run(name, func(t *testing.T) {
+			for key, value := range service.Environment {
+				t.Setenv(key, value)
+			}
+			var said bytes.Buffer
+			cmd := root()
+			cmd.SetOut(&said)
+			cmd.SetArgs([]string{"serve", "--data", t.TempDir(), "--print-config"})
+			if err := cmd.Execute(); err != nil {
+				t.Fatal(err)
+			}
+			var config struct {
+				ID      string
+				Cluster struct {
+					Working, Advertise string
+					Join               []string
+				}
+			}
+			if err := yaml.Unmarshal(said.Bytes(), &config); err != nil {
+				t.Fatal(err)
+			}
+			if c := config.Cluster; config.ID != name || c.Working != "all" || !slices.Contains(c.Join, c.Advertise) || !strings.HasPrefix(c.Advertise, name+":") {
+				t.Errorf("%+v", config)
+			}
+			if _, ok := compose.Volumes[name]; !ok {
+				t.Errorf("%s has no volume", name)
+			}
+		})
+	}
+}
+
+// TestTheSettingsOfThreeMachinesAreSome has a bridge read the settings of the
+// page about deployment.
+func TestTheSettingsOfThreeMachinesAreSome(t *testing.T) {
+	_, settings, found := strings.Cut(text(t, "../../docs/deployment.md"), "```yaml\n")
+	settings, _, ended := strings.Cut(settings, "```")
+	if !found || !ended {
+		t.Fatal("the page shows no settings")
+	}
+	file := filepath.Join(t.TempDir(), "aibridge.yaml")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := root()
+	cmd.SetOut(new(bytes.Buffer))
+	cmd.SetArgs([]string{"serve", "--config", file, "--data", t.TempDir(), "--print-config"})
+	if err := cmd.Execute(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEveryValueOfTheChartHasASchema keeps misspelt values from being taken.
+func TestEveryValueOfTheChartHasASchema(t *testing.T) {
+	const chart = deploy + "helm/aibridge/"
+	var values, schema map[string]any
+	for file, into := range map[string]*map[string]any{"values.yaml": &values, "values.schema.json": &schema} {
+		if err := yaml.Unmarshal([]byte(text(t, chart+file)), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var compare func(path string, value, schema map[string]any)
+	compare = func(path string, value, schema map[string]any) {
+		known, _ := schema["properties"].(map[string]any)
+		if known == nil {
+			return // settings and objects of Kubernetes, which have any members
+		}
+		if schema["additionalProperties"] != false {
+			t.Errorf("%s takes any member", path)
+		}
+		for name, v := range value {
+			s, ok := known[name].(map[string]any)
+			if !ok {
+				t.Errorf("%s.%s has no schema", path, name)
+			} else if below, ok := v.(map[string]any); ok {
+				compare(path+"."+name, below, s)
+			}
+		}
+	}
+	compare("values", values, schema)
+	for _, name := range []string{"bridge", "cluster", "llm"} {
+		if _, err := os.Stat(chart + "rules/" + name + ".rules.yaml"); err != nil {
+			t.Errorf("the chart lacks alerts: %v", err)
+		}
+	}
 }

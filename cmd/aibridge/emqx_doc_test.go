@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -26,15 +25,7 @@ func TestAServiceOfEMQXGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	section := strings.ReplaceAll(sectionOf(t, string(page), "Try it"), "8081", port)
-	_, rest, _ := strings.Cut(section, "<<'YAML'\n")
-	settings, _, found := strings.Cut(rest, "YAML\n")
-	if !found {
-		t.Fatal("the page has no settings")
-	}
-	config := filepath.Join(t.TempDir(), "bridge.yaml")
-	if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	config := settingsOf(t, section)
 	steps := tour(section)
 	if len(steps) != 4 {
 		t.Fatalf("the page has %d steps", len(steps))

@@ -14,22 +14,24 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A format is how results are shown: as a table for people, or whole, as JSON
-// or YAML. It is the value of -o; --json is short for -o json.
+// A format is how results are shown: as a table for people, or whole, as JSON,
+// YAML or the lines of a spreadsheet. It is the value of -o; --json is short for
+// -o json.
 type format string
 
 const (
 	asTable format = "table"
 	asJSON  format = "json"
 	asYAML  format = "yaml"
+	asCSV   format = "csv"
 )
 
 func (f *format) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.VarP(f, "output", "o", "how the result is shown: table, json or yaml")
+	fs.VarP(f, "output", "o", "how the result is shown: table, json, yaml or csv")
 	fs.Var((*jsonFlag)(f), "json", "the same as -o json")
 	fs.Lookup("json").NoOptDefVal = "true"
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "csv"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 var _, _ pflag.Value = (*format)(nil), (*jsonFlag)(nil)
@@ -44,7 +46,7 @@ func (f *format) String() string {
 
 // Set implements [pflag.Value].
 func (f *format) Set(text string) error {
-	known := []format{asTable, asJSON, asYAML}
+	known := []format{asTable, asJSON, asYAML, asCSV}
 	if !slices.Contains(known, format(text)) {
 		return fmt.Errorf("%q is none of %v", text, known)
 	}
@@ -77,7 +79,7 @@ func (f *jsonFlag) Set(text string) error {
 func (f *jsonFlag) Type() string { return "bool" }
 
 // whole reports whether results are shown as they are, and not for people.
-func (f format) whole() bool { return f == asJSON || f == asYAML }
+func (f format) whole() bool { return f == asJSON || f == asYAML || f == asCSV }
 
 // write shows a result, to people by table.
 func (f format) write(w io.Writer, result json.RawMessage, table func(io.Writer, json.RawMessage) error) error {
@@ -86,6 +88,8 @@ func (f format) write(w io.Writer, result json.RawMessage, table func(io.Writer,
 		return writeJSON(w, result)
 	case asYAML:
 		return writeYAML(w, result)
+	case asCSV:
+		return writeCSV(w, result)
 	}
 	return table(w, result)
 }
@@ -93,7 +97,10 @@ func (f format) write(w io.Writer, result json.RawMessage, table func(io.Writer,
 // writeOne shows one of many results that come one after the other: as a line
 // of JSON, or as a document of YAML.
 func (f format) writeOne(w io.Writer, result json.RawMessage) error {
-	if f == asYAML {
+	switch f {
+	case asCSV:
+		return errNoTable
+	case asYAML:
 		if _, err := fmt.Fprintln(w, "---"); err != nil {
 			return err
 		}

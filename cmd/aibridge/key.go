@@ -16,8 +16,8 @@ import (
 )
 
 func keyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Make, list and revoke API keys, and rotate the data keys"}
-	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keyRevokeCommand(), keyRotateCommand())
+	cmd := &cobra.Command{Use: "key", Short: "Make, list and revoke API keys"}
+	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keyRevokeCommand())
 	return cmd
 }
 
@@ -25,7 +25,7 @@ func keyCreateCommand() *cobra.Command {
 	var s sessionFlags
 	var name, kind, out string
 	var roles, scopes []string
-	var unknown bool
+	var unknown, s3 bool
 	var expires time.Duration
 	var llm protocol.Allowance
 	cmd := &cobra.Command{
@@ -50,6 +50,9 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 			}
 			if unknown {
 				params["allow_unknown"] = true
+			}
+			if s3 {
+				params["s3"] = true
 			}
 			if !reflect.ValueOf(llm).IsZero() {
 				params["llm"] = llm
@@ -82,6 +85,7 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 	cmd.Flags().StringSliceVar(&roles, "role", nil, "role of the principal; end_agent, skill or observer by default, by its kind")
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "action the key is limited to, such as skill:invoke or skill:*; without any it is not limited")
 	cmd.Flags().BoolVar(&unknown, "allow-unknown", false, "take roles and scopes that neither the bridge nor a policy knows yet")
+	cmd.Flags().BoolVar(&s3, "s3", false, "also make an access key for S3, which ends with the key")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "time until it expires, such as 720h; never by default")
 	cmd.Flags().StringSliceVar(&llm.Models, "model", nil, "language model that the key may ask, by name or alias; without any it may ask all")
 	cmd.Flags().StringVar(&llm.Window, "window", "", "hour, day or month, that --tokens, --cost and --requests are counted in; month by default")
@@ -153,22 +157,5 @@ func keyRevokeCommand() *cobra.Command {
 	}
 	s.addFlags(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look later")
-	return cmd
-}
-
-func keyRotateCommand() *cobra.Command {
-	var s sessionFlags
-	cmd := &cobra.Command{
-		Use:   "rotate",
-		Short: "Make a new data key, and seal anew what older ones have sealed",
-		Long: `Make a new data key. From then on the bridge seals with it what must not be
-read from its disk, such as credentials of remote VFSs, and seals anew what
-older keys have sealed. Nothing stops meanwhile, and older keys still open.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.run(cmd, map[string]any{}, simply("key.rotate"))
-		},
-	}
-	s.addTarget(cmd)
 	return cmd
 }

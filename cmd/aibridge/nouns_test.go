@@ -133,7 +133,7 @@ func TestNounsWork(t *testing.T) {
 		"call skill.invoke skill_id=ledstrip capability_id=dim": "did you mean led-strip?",
 		"agent get light":                                       "did you mean lights?",
 		"agent get lights too much":                             `"too" has no name`,
-		"agent list -o xml":                                     "none of [table json yaml]",
+		"agent list -o xml":                                     "none of [table json yaml csv]",
 		"skill invok led-strip dim":                             "did you mean invoke?",
 	} {
 		if _, stderr, code := run(t, bridge, strings.Fields(args)...); code == 0 || !strings.Contains(stderr, want) {

@@ -89,7 +89,7 @@ func runListCommand() *cobra.Command {
 		},
 	}
 	s.addTarget(cmd)
-	cmd.Flags().StringVar(&phase, "phase", "", "Running, WaitingUser, Completed or Failed: only runs in this phase")
+	cmd.Flags().StringVar(&phase, "phase", "", "Running, WaitingUser, WaitingApproval, Completed or Failed: only runs in this phase")
 	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most, up to 1000")
 	s.addWatch(cmd, "run")
 	return cmd

@@ -43,7 +43,15 @@ type runState struct {
 		Text    string   `json:"question"`
 		Options []string `json:"options"`
 	} `json:"questions"`
+	Waiting *struct {
+		Approval string `json:"approval_id"`
+		Tool     string `json:"tool"`
+	} `json:"waiting"`
 }
+
+// changes reports whether a run goes on without its user: at once, or when somebody
+// has decided.
+func (s *runState) changes() bool { return s.Phase == "Running" || s.Phase == "WaitingApproval" }
 
 // run sends one command and shows the run until it is at rest.
 func (f *runFollower) run(cmd *cobra.Command, command string, params map[string]any) error {
@@ -76,7 +84,7 @@ func (f *runFollower) run(cmd *cobra.Command, command string, params map[string]
 				f.showNode(ctx, c, state.ID, printer)
 			}
 		}
-		if raw, state, err = atRest(ctx, c, raw, state); err != nil {
+		if raw, state, err = f.atRest(ctx, cmd.ErrOrStderr(), c, raw, state); err != nil {
 			return err
 		}
 		if err := f.show(cmd, raw, state); err != nil {
@@ -133,10 +141,14 @@ func askRun(ctx context.Context, c *client.Client, command string, params map[st
 	return raw, state, err
 }
 
-// atRest waits until a run is at rest.
-func atRest(ctx context.Context, c *client.Client, raw json.RawMessage, state runState) (json.RawMessage, runState, error) {
+// atRest waits until a run is at rest, and tells of the approvals that it waits for.
+func (f *runFollower) atRest(ctx context.Context, out io.Writer, c *client.Client, raw json.RawMessage, state runState) (json.RawMessage, runState, error) {
 	var err error
-	for state.Phase == "Running" && err == nil {
+	for told := ""; state.changes() && err == nil; {
+		if w := state.Waiting; w != nil && w.Approval != told && !f.shown.whole() {
+			fmt.Fprintf(out, "  … %s waits for an operator: aibridge approvals show %s\n", cell(w.Tool), w.Approval)
+			told = w.Approval
+		}
 		raw, state, err = askRun(ctx, c, "llm.run.status", map[string]any{"run_id": state.ID, "wait_ms": 30_000})
 	}
 	return raw, state, err

@@ -33,6 +33,22 @@ func sectionOf(t *testing.T, page, heading string) string {
 	return section
 }
 
+// settingsOf writes the settings that a section shows between <<'YAML' and YAML to a
+// file, and returns its path.
+func settingsOf(t *testing.T, section string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(section, "<<'YAML'\n")
+	settings, _, found := strings.Cut(rest, "YAML\n")
+	if !found {
+		t.Fatal("the page has no settings")
+	}
+	config := filepath.Join(t.TempDir(), "bridge.yaml")
+	if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
 // tour reads the steps out of a section of a page: the lines of its sh
 // blocks, cut at every "# → text" line.
 func tour(section string) []step {
@@ -109,9 +125,9 @@ func (s *shell) take(t *testing.T, i int, step step) {
 	}
 }
 
-// repeatable finds what a person would type again: what reads, and calls of
-// which each has an id of its own.
-var repeatable = regexp.MustCompile(`(?m)\baibridge (call|skill|approvals$|task get|audit|cluster status)`)
+// repeatable finds commands that a person would type again: reads, calls of which
+// each has an id of its own, and retained messages.
+var repeatable = regexp.MustCompile(`(?m)\baibridge (call|skill|approvals$|task get|audit|cluster status)|\bmosquitto_pub .*-r `)
 
 func prints(out, want string) bool {
 	for line := range strings.Lines(want) {

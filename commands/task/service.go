@@ -24,6 +24,8 @@ type Options struct {
 	// Runs are runs of workflows, which do the work of tasks that messages began; nil:
 	// there are none.
 	Runs func(protocol.TaskID) (*Task, bool)
+	// Run reports whether a principal may see a run of that id; nil: there are none.
+	Run func(who *protocol.Principal, id protocol.TaskID) bool
 	// Publish sends an event of a task on its topic.
 	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID string
@@ -230,8 +232,11 @@ func (s *Service) latest(t *Task) Task {
 // lookup finds a task that the caller may see.
 func (s *Service) lookup(who *protocol.Principal, id protocol.TaskID) (*Task, error) {
 	t, err := s.known(id)
-	if err == nil && !t.visibleTo(who) {
+	switch {
+	case err == nil && !t.visibleTo(who):
 		return nil, notFound(id)
+	case err != nil && s.Run != nil && s.Run(who, id):
+		return nil, protocol.Errorf(protocol.NotFound, "%q is a run of a workflow: llm.run.status shows it, llm.run.cancel ends it", id).With("run_id", id)
 	}
 	return t, err
 }

@@ -91,7 +91,7 @@ func (p *page) read(root ast.Node, source []byte) {
 	end()
 }
 
-// termsOf are the words that the rows of a table begin with: what it explains.
+// termsOf are the first words of a table's rows: the terms that it explains.
 func termsOf(n ast.Node, source []byte) (terms []string) {
 	if _, ok := n.(*east.Table); !ok {
 		return nil
