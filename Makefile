@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill simulation fuzz a2a-client mcp-conformance clean
+.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill simulation fuzz mcp-conformance chart clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -100,10 +100,10 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s)
 clean: ## remove what was built and the development data
 	rm -rf bin $(DATA)
 
-a2a-client: ## the official client of A2A against a bridge (needs Node 20 and the registry of npm)
-	npm install --no-audit --no-fund --prefix bin/a2a-client @a2a-js/sdk@1.3.0 @bufbuild/protobuf@2
-	A2A_SDK=$(CURDIR)/bin/a2a-client $(GO) test ./internal/app -run TheOfficialClientOfA2A -count 1
-
 mcp-conformance: build ## the official conformance suite of MCP against a bridge (needs Node 22 and the registry of npm); SUITE=active|all, or ARGS="--scenario NAME"
 	$(GO) run ./internal/mcpconformance -bridge bin/aibridge \
 		npx -y @modelcontextprotocol/conformance@0.2.0-alpha.12 server $(or $(ARGS),--suite $(or $(SUITE),all))
+
+HELM := $(GO) run helm.sh/helm/v3/cmd/helm@v3.19.0
+chart: build ## lint the Helm chart, and hold what it makes to the types of Kubernetes (needs the Go module proxy)
+	@scripts/chart "$(HELM)"
