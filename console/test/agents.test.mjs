@@ -14,8 +14,8 @@ test("a new agent appears by itself, and is found by its name", async () => {
   await world.bridge.call("agent.register", { agent_id: "lamp-7", type: "end_agent", name: "Lamp in the hall" });
   await page.getByRole("link", { name: "lamp-7" }).waitFor();
   await page.getByLabel("Find by id or name").fill("HALL");
+  await page.waitForURL(/find=HALL/);
   await page.getByText("1 in all").waitFor();
-  assert.match(page.url(), /find=HALL/);
   await absent(page.getByRole("link", { name: "dock-1" }));
   await page.reload();
   await page.getByText("1 in all").waitFor();
@@ -75,10 +75,12 @@ test("the keyboard moves, opens and goes", async () => {
 test("a client is kicked, after the page has asked", async () => {
   const page = await open(browser, world.bridge, "/agents/dock-1");
   await page.getByText("connected").waitFor();
-  const before = (await world.bridge.call("agent.get", { agent_id: "dock-1" })).presence.length;
+  const dock = () => world.bridge.call("agent.get", { agent_id: "dock-1" });
+  const before = (await dock()).presence.length;
   await page.getByRole("button", { name: "Kick" }).click();
   await page.getByRole("button", { name: "Disconnect dock-1" }).click();
-  await until("its leaving", async () => (await world.bridge.call("agent.get", { agent_id: "dock-1" })).presence.length > before);
+  await until("its leaving", async () => (await dock()).presence.length > before);
+  await until("its return", async () => (await dock()).status === "online");
   await page.context().close();
 });
 
@@ -91,8 +93,8 @@ test("the packets of a client are traced for a while, and the audit tells by who
   await trace.getByText("aibridge/agent/dock-1/request").first().waitFor();
   await trace.getByText("aibridge/agent/dock-1/response").first().waitFor();
   assert.equal((await trace.innerText()).includes("the-secret-door"), false, "a payload is in the trace");
-  const { entries } = await world.bridge.call("audit.query", { event: "session.trace.start" });
-  assert.equal(entries[0].resource, "session/dock-1");
+  const entry = await until("the audit", async () => (await world.bridge.call("audit.query", { event: "session.trace.start" })).entries[0]);
+  assert.equal(entry.resource, "session/dock-1");
   await trace.getByRole("button", { name: "Forget it" }).click();
   await trace.getByText("That it was traced, and by whom").waitFor();
   await assert.rejects(world.bridge.call("session.trace.get", { client_id: "dock-1" }), { code: "3001" });

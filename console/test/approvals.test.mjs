@@ -1,6 +1,6 @@
 import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
-import { cable, open, startBrowser } from "./bridge.mjs";
+import { cable, open, startBrowser, until } from "./bridge.mjs";
 import { startWorld } from "./world.mjs";
 import { off, reconnects, shows, submit } from "./sees.mjs";
 
@@ -49,10 +49,11 @@ test("on a phone an opened approval has the decision in sight and no bar below",
   const page = await open(browser, world.bridge, "/approvals", { viewport: { width: 375, height: 800 }, hasTouch: true });
   await page.locator(`.inbox a[href*="${approval.approval_id}"]`).click();
   const approve = page.getByRole("button", { name: /Approve, runs once/ });
-  await approve.waitFor();
-  const box = await approve.boundingBox();
-  assert.ok(box.y + box.height <= 800 && box.height >= 44, JSON.stringify(box));
-  assert.equal(await page.locator("nav.nav").isVisible(), false);
+  await until("the decision in sight", async () => {
+    const box = await approve.boundingBox();
+    return box && box.y + box.height <= 800 && box.height >= 44;
+  });
+  await page.locator("nav.nav").waitFor({ state: "hidden" });
   assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 375, "the page scrolls sideways");
   await world.bridge.call("approval.decide", { approval_id: approval.approval_id, nonce: approval.nonce, decision: "deny" });
   await page.locator("article").getByText(/denied by/).first().waitFor();

@@ -15,6 +15,9 @@ export const patience = Number(process.env.PATIENCE) || 120_000;
 
 const chrome = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((p) => p && existsSync(p));
 
+/** How many times slower than it is the browser is made, by SLOWER. */
+const slower = Number(process.env.SLOWER) || 1;
+
 /** Starts a bridge on free ports. more are flags; dev: false wants keys. */
 export async function startBridge({ dev = true, more = [], config } = {}) {
   const dir = mkdtempSync(path.join(tmpdir(), `console-${path.basename(root)}-`));
@@ -102,6 +105,7 @@ export async function open(browser, bridge, address = "/", { prepare, ...options
   page.on("console", (m) => m.type() === "error" && !/Failed to load resource|WebSocket connection/.test(m.text()) && page.problems.push(m.text()));
   if (process.env.CONSOLE_DIST) await page.route(/\/assets\//, (r) => r.fulfill({ path: path.join(root, "console", "dist", "assets", path.basename(new URL(r.request().url()).pathname)) }));
   await prepare?.(page);
+  if (slower > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: slower });
   await page.goto(bridge.url + address);
   return page;
 }

@@ -1,6 +1,6 @@
 import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
-import { open, startBridge, startBrowser } from "./bridge.mjs";
+import { open, startBridge, startBrowser, until } from "./bridge.mjs";
 import { absent, off, submit } from "./sees.mjs";
 
 let bridge, browser;
@@ -38,7 +38,7 @@ test("a command is found, told, and run; one that reads runs at once", async () 
 test("what changes something is asked about first, and what the bridge says of a field stands at the field", async () => {
   const page = await enter("/commands/agent.register");
   await page.getByRole("button", { name: "Fill in the example" }).click();
-  const id = await page.getByLabel(/^Agent id/).inputValue();
+  const id = await until("the example", () => page.getByLabel(/^Agent id/).inputValue());
   await page.getByLabel(/^Agent id/).fill("lamp\u202e1");
   const run = page.getByRole("button", { name: "Run agent.register" });
   await run.first().click();

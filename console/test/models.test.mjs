@@ -1,7 +1,7 @@
 import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { open, startBrowser } from "./bridge.mjs";
+import { open, startBrowser, until } from "./bridge.mjs";
 import { startWorld } from "./world.mjs";
 import { absent, shows, submit } from "./sees.mjs";
 
@@ -10,7 +10,7 @@ before(async () => {
   [world, browser] = await Promise.all([startWorld({ budget: 4 }), startBrowser()]);
   for (const query of ["one", "two", "two"]) await world.bridge.call("llm.query", { query }); // the third is from the cache
   const { run_id } = await world.bridge.call("llm.run.start", { input: "three", tools: ["nothing.*"] });
-  await world.bridge.call("llm.run.status", { run_id, wait_ms: 60000 });
+  await until("the run's answer", async () => (await world.bridge.call("llm.run.status", { run_id })).phase === "WaitingUser");
 });
 after(async () => (await browser?.close(), await world?.stop()));
 

@@ -184,7 +184,7 @@ test("by another name of the host one is led to the address that the issuer know
   await begin(page);
   await page.getByText("This is the address of the console that the issuer knows").waitFor();
   assert.ok(page.url().startsWith(`${proxy.url}/bridge/`));
-  await signIn(page);
+  await signIn(page, "mallory"); // alice's tokens of this moment may be revoked
   await page.locator("nav.nav").waitFor();
   await page.context().close();
 });

@@ -76,8 +76,7 @@ test("a refusal becomes a proposed rule, which permits it once it is put", async
   await assert.rejects(bridge.call("key.list", {}, device), { code: "2003" });
   const page = await enter("/policies");
   await page.getByRole("row", { name: /lamp-1.*key:list/ }).getByRole("link", { name: "Propose a rule" }).click();
-  const text = page.getByLabel("Policies", { exact: true });
-  assert.match(await text.inputValue(), /permit \(\s+principal == Agent::"lamp-1",\s+action == Action::"key:list"/);
+  await until("the proposal", async () => /permit \(\s+principal == Agent::"lamp-1",\s+action == Action::"key:list"/.test(await page.getByLabel("Policies", { exact: true }).inputValue()));
   await page.getByText("No errors").waitFor();
   await page.getByLabel(/^Name/).fill("lamp-keys");
   await page.getByRole("button", { name: /^Put in force/ }).click();

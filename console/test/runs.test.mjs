@@ -84,7 +84,8 @@ test("a chat begins, its tool waits for an approval in sight, and the answer com
   await submit(page);
   await page.locator(".note.waiting").getByText("door.open").waitFor();
   const { approvals } = await world.bridge.call("approval.list", { state: "pending" });
-  await world.bridge.call("approval.decide", { approval_id: approvals[0].approval_id, nonce: approvals[0].nonce, decision: "approve" });
+  const mine = approvals.find((a) => a.session_id !== world.run && a.session_id !== world.talk);
+  await world.bridge.call("approval.decide", { approval_id: mine.approval_id, nonce: mine.nonce, decision: "approve" });
   await page.waitForURL(/conversations\/(?!new)/);
   await page.locator(".msg.assistant").getByText("It is done.").waitFor();
   await absent(page.locator(".note.waiting"));

@@ -1,7 +1,7 @@
 // A world to look at: an agent with skills, a model that wants to act, an
 // approval that waits.
 import { createServer } from "node:http";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import path from "node:path";
@@ -160,15 +160,19 @@ export async function fillAccess(world, what = "Lights of the hall") {
   await bridge.call("policy.put", { name: "ramp", policy: `@why(${JSON.stringify(what.replace(/[\\"{}]/g, ""))})\nforbid (principal, action == Action::"skill:invoke", resource == Skill::"ramp")\nunless { principal in Role::"operator" };\n` });
 }
 
-/** Configuration of a bridge with an MCP server, notes, that offers three tools.
- * what is what it says of one. */
+/** Configuration of a bridge with an MCP server, notes, that offers three tools,
+ * and others when it is told so by offer. what is what it says of one. */
 export function notesConfig(what = "Writes a note") {
   const dir = mkdtempSync(path.join(tmpdir(), "console-notes-"));
   const file = path.join(dir, "tools.json");
   const tools = [{ name: "read", description: "Reads notes" }, { name: "write", description: what }, { name: "broken", description: "Finds a note" }];
-  writeFileSync(file, JSON.stringify(tools));
+  const offer = (list) => { // it never reads a half
+    writeFileSync(`${file}.new`, JSON.stringify(list));
+    renameSync(`${file}.new`, file);
+  };
+  offer(tools);
   const command = [process.execPath, fileURLToPath(new URL("mcp-server.mjs", import.meta.url)), file];
-  return { file, tools, config: `mcp:\n  servers:\n    - name: notes\n      approve: each\n      command: ${JSON.stringify(command)}\n`, remove: () => rmSync(dir, { recursive: true, force: true }) };
+  return { tools, offer, config: `mcp:\n  servers:\n    - name: notes\n      approve: each\n      command: ${JSON.stringify(command)}\n`, remove: () => rmSync(dir, { recursive: true, force: true }) };
 }
 
 /** Writes a file by HTTP, as a device does. */

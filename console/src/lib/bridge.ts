@@ -101,14 +101,16 @@ export function connect() {
   const url = new URL(base + "ws", location.href);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   const mine = new WebSocket(url);
+  socket?.close(); // another try was begun, too
   socket = mine;
   mine.onopen = () => {
     failures = 0;
     heardAt = Date.now();
     linkState.value = "live";
-    for (const p of pending.values()) mine.send(p.text);
-    follow();
-    for (const f of revived) f();
+    const waiting = [...pending.values()];
+    void follow();
+    for (const p of waiting) mine.send(p.text);
+    revive();
   };
   mine.onmessage = (e) => receive(JSON.parse(e.data));
   mine.onclose = (e) => {
@@ -201,14 +203,19 @@ export function onRevived(f: () => void) {
   return () => void revived.delete(f);
 }
 
+function revive() {
+  for (const f of revived) f();
+}
+
 async function follow() {
   if (!may("event:follow")) return;
   following = true;
   const mine = socket;
+  let heard = !!cursor; // what was asked before the feed is heard may be older than its begin
   try {
     while (socket === mine) {
       const params = cursor ? { stream: true, after: cursor } : { stream: true };
-      const end = await call("event.follow", params, { timeout: 600000, again: false, live: true, onEvent: (_, batch) => take(batch) });
+      const end = await call("event.follow", params, { timeout: 600000, again: false, live: true, onEvent: (_, batch) => (take(batch), heard || revive(), (heard = true)) });
       take(end);
     }
   } catch {
@@ -219,5 +226,5 @@ async function follow() {
 function take(batch: { cursor: string; missed?: boolean; events?: { family: string; topic: string; event: any }[] }) {
   cursor = batch.cursor;
   for (const e of batch.events ?? []) for (const f of listeners) f({ family: e.family, topic: e.topic, name: e.event.event, data: e.event.data });
-  if (batch.missed) for (const f of revived) f();
+  if (batch.missed) revive();
 }

@@ -1,6 +1,6 @@
 // The parts that pages are made of.
 import { h, type ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { linkState, lostAt, type Failure } from "../lib/bridge";
 import type { Asked } from "../lib/live";
 import { now } from "../lib/live";
@@ -145,9 +145,16 @@ export const Tabs = ({ of }: { of: { id: string; word: ComponentChildren }[] }) 
 
 /** A field to search a list with, kept in the address. */
 export function Search({ name = "find", label, placeholder }: { name?: string; label: string; placeholder?: string }) {
-  const [text, setText] = useState(query(name));
+  const there = query(name);
+  const [text, setText] = useState(there);
   const timer = useRef(0);
-  useEffect(() => setText(query(name)), [query(name)]);
+  const sent = useRef(there);
+  useLayoutEffect(() => { // somebody else has set it; what was typed since it was sent stays
+    if (there === sent.current) return;
+    clearTimeout(timer.current);
+    setText((sent.current = there));
+  }, [there]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   return (
     <input
       class="in search"
@@ -159,7 +166,7 @@ export function Search({ name = "find", label, placeholder }: { name?: string; l
         const value = e.currentTarget.value;
         setText(value);
         clearTimeout(timer.current);
-        timer.current = window.setTimeout(() => setQuery({ [name]: value }), 200);
+        timer.current = window.setTimeout(() => setQuery({ [name]: (sent.current = value) }), 200);
       }}
     />
   );

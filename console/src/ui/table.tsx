@@ -37,7 +37,7 @@ export function useRows<R>(command: CommandName, params: Record<string, unknown>
   const act = useRef({ next: () => {}, reload: () => {} });
   useEffect(() => {
     let over = false, busy = false, stale = false;
-    let rows: R[] = [], cursor = "", total = 0, loaded = false;
+    let rows: R[] = [], cursor = "", total = 0;
     const show = (extra: Partial<Rows<R>> = {}) => over || setState({ key, rows, total, more: !!cursor, loading: busy, at: Date.now(), ...extra });
     const ask = async (from: string, limit: number) => {
       const result: any = await call(command, { ...params, limit, ...(from ? { cursor: from } : {}) } as Commands[CommandName]["params"], { live: true });
@@ -49,7 +49,6 @@ export function useRows<R>(command: CommandName, params: Record<string, unknown>
       try {
         await work();
         busy = false;
-        loaded = true;
         show();
       } catch (e) {
         busy = false;
@@ -79,7 +78,7 @@ export function useRows<R>(command: CommandName, params: Record<string, unknown>
     act.current = { next: () => cursor && next(), reload };
     setState((s) => (s.key === key ? s : { key, rows: s.rows, total: s.total, more: false, loading: true, at: s.at }));
     next();
-    const stops = [onRevived(() => loaded && later())];
+    const stops = [onRevived(later)];
     if (o.on) stops.push(onEvent((e) => o.on!.includes(e.family) && (o.when?.(e) ?? true) && later()));
     return () => {
       over = true;
