@@ -36,7 +36,7 @@ release: ## publish the tag that is checked out (the workflow does it)
 vulnerabilities: ## known vulnerabilities in what the code calls; VULNDB=file:///… asks a copy of the database
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 $(if $(VULNDB),-db $(VULNDB)) ./...
 
-test: fmt vet docs race foreign ## everything that must pass
+test: fmt docs race foreign ## everything that must pass
 
 fmt: ## fail if a file is not gofmt-ed
 	@files=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$files" || { echo "not gofmt-ed:"; echo "$$files"; exit 1; }
@@ -47,12 +47,12 @@ vet: ## go vet
 unit: ## the tests without the race detector (quick)
 	$(GO) test ./...
 
-race: ## the tests with the race detector, where there is a C compiler for it
+race: ## go vet and the tests with the race detector, where there is a C compiler for it
 	@if command -v $$($(GO) env CC) >/dev/null; then \
-		CGO_ENABLED=1 $(GO) test -race -timeout 40m ./...; \
+		CGO_ENABLED=1 $(GO) test -race -vet=all -timeout 40m ./...; \
 	else \
 		echo "no C compiler: the tests run without the race detector (Debian: apt install gcc libc6-dev)"; \
-		$(GO) test -timeout 40m ./...; \
+		$(GO) test -vet=all -timeout 40m ./...; \
 	fi
 
 foreign: ## name the foreign programs whose tests are skipped
