@@ -15,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/security/audit"
@@ -23,9 +24,13 @@ import (
 // audited asks for the trail's entries.
 func audited(t *testing.T, c *bridgetest.Raw, params string) (found audit.QueryResult) {
 	t.Helper()
-	if err := json.Unmarshal(must(t, c, "audit.query", params), &found); err != nil {
-		t.Fatal(err)
-	}
+	eventually.Holds(t, "every bridge has told the latest of its trail", func() bool {
+		found = audit.QueryResult{}
+		if err := json.Unmarshal(must(t, c, "audit.query", params), &found); err != nil {
+			t.Fatal(err)
+		}
+		return found.Silent == nil
+	}, &found.Silent)
 	return found
 }
 

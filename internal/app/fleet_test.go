@@ -71,9 +71,11 @@ func TestTwoBridgesSpendABudgetOnce(t *testing.T) {
 			return strings.Contains(body, `"spent":5`) && strings.Contains(body, `"spent_here":`)
 		}, &body)
 	}
-	if _, body := run[0]("llm.status", `{}`); !strings.Contains(body, `"others":[{"bridge_id":"b","status":"available"`) {
-		t.Errorf("llm.status does not tell of the other bridge: %s", body)
-	}
+	var body string
+	eventually.Holds(t, "llm.status tells of the other bridge", func() bool {
+		_, body = run[0]("llm.status", `{}`)
+		return strings.Contains(body, `"others":[{"bridge_id":"b","status":"available"`)
+	}, &body)
 }
 
 func TestPoliciesOnTrialAreReportedByAllBridges(t *testing.T) {
@@ -97,8 +99,12 @@ func TestPoliciesOnTrialAreReportedByAllBridges(t *testing.T) {
 		}
 	}
 	for i := range nodes {
-		_, body := run[i]("policy.report", `{"outcome":"refuse"}`)
-		if !strings.Contains(body, `"count":3`) || !strings.Contains(body, `"total":1`) || strings.Contains(body, "unheard") {
+		var body string
+		eventually.Holds(t, "each bridge reports what both have seen", func() bool {
+			_, body = run[i]("policy.report", `{"outcome":"refuse"}`)
+			return !strings.Contains(body, "unheard")
+		}, &body)
+		if !strings.Contains(body, `"count":3`) || !strings.Contains(body, `"total":1`) {
 			t.Errorf("bridge %d reports %s", i, body)
 		}
 	}
