@@ -10,7 +10,7 @@ import (
 
 // Patience bounds every wait. Nothing comes near it unless it fails: a test does
 // not depend on the pace of the machine.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // pace is how long a poll pauses.
 const pace = 2 * time.Millisecond
