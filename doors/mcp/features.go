@@ -12,7 +12,9 @@ import (
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -187,12 +189,16 @@ func depthOf(claimed float64) int {
 	return int(min(claimed, 1<<20))
 }
 
+// calledByMCP is what the spans of calls that come in here say of it.
+var calledByMCP = []attribute.KeyValue{semconv.MCPMethod.String("tools/call")}
+
 // trace notes what a request says of the trace that it is part of: in headers,
 // or itself (SEP-414).
 func trace(env *tools.Environment, header http.Header, parent string) {
 	if id := header.Get("X-Trace-Id"); isTraceID(id) { // a wrong one is no reason to refuse a call
 		env.TraceID = id
 	}
+	env.Traced = calledByMCP
 	if env.Traceparent = parent; parent == "" {
 		env.Traceparent = header.Get("Traceparent")
 	}

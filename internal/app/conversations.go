@@ -107,7 +107,7 @@ func newParked(s *state, approvals *approval.Service, keptElse func(task, approv
 func newLoop(s *state, models *modelParts, tools *toolParts) *loop.Runner {
 	return loop.New(loop.Options{
 		Model: models.service, Tools: tools.catalogue, Executor: tools.executor, Limits: s.config.ToolLoop.Limits(), Retriever: tools.retriever,
-		Log: s.log, Registerer: s.metrics,
+		Agent: s.config.LLM.Agent, Tracer: s.tracer, Log: s.log, Registerer: s.metrics,
 	})
 }
 
@@ -119,7 +119,7 @@ func newChats(s *state, models *modelParts, known *toolParts, talker *loop.Runne
 		Talker:           talker,
 		Parked:           waiting,
 		Tools:            known.catalogue,
-		Direct:           &tools.Executor{Gate: pass, Log: s.log, Record: known.record.Called},
+		Direct:           &tools.Executor{Gate: pass, Tracer: s.tracer, Log: s.log, Record: known.record.Called},
 		Models:           models.names,
 		MayActFor:        s.judge.MayAskFor,
 		MaxTurns:         c.Turns,
@@ -142,7 +142,8 @@ func newRuns(ctx context.Context, s *state, d *domains) (*run.Service, error) {
 	projects := &project.Projects{Folders: c.Folders, Files: d.files, Grants: s.credentials, Authorize: s.authorizer.Authorize}
 	options := run.Options{
 		Asker:     models.service,
-		Executor:  &tools.Executor{Gate: approvals.Gate, MaxDepth: known.executor.MaxDepth, Log: s.log}, // runs record their calls themselves
+		Tracer:    s.tracer,
+		Executor:  &tools.Executor{Gate: approvals.Gate, MaxDepth: known.executor.MaxDepth, Tracer: s.tracer, Log: s.log}, // runs record their calls themselves
 		Catalogue: known.catalogue,
 		Retriever: known.retriever,
 		Runs:      store.NewTable[run.Record](s.Store, "run"),

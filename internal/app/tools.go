@@ -53,6 +53,7 @@ func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispa
 		May:      s.judge.MayUseServer,
 		Version:  s.version,
 		Instance: t.instance,
+		Tracer:   s.tracer,
 		Log:      s.log,
 	})
 	documents, teams := bridge.NewDocuments(known), bridge.NewGroups(known, invoke, groups.Wait, s.judge.MayRunCommands)
@@ -70,7 +71,7 @@ func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispa
 		Patience:   time.Duration(s.config.ToolLoop.Patience) * time.Millisecond,
 		Registerer: s.metrics,
 	})
-	t.executor = &tools.Executor{Gate: approvals.Gate, MaxDepth: s.config.ToolLoop.Limits().Depth, Log: s.log, Record: t.record.Called}
+	t.executor = &tools.Executor{Gate: approvals.Gate, MaxDepth: s.config.ToolLoop.Limits().Depth, Tracer: s.tracer, Log: s.log, Record: t.record.Called}
 	return t, nil
 }
 

@@ -120,7 +120,7 @@ var rooms = map[string][]string{
 }
 
 // common is what every package may import.
-var common = []string{"internal/clock", "internal/cleartext", "internal/records"}
+var common = []string{"internal/clock", "internal/cleartext", "internal/records", "internal/telemetry/semconv"}
 
 // only says which packages may import a library that is kept in one place.
 var only = map[string][]string{

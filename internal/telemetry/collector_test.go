@@ -1,70 +1,17 @@
 package telemetry
 
 import (
-	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/aibridge/aibridge/internal/telemetry/collectortest"
 )
-
-// A fakeCollector gives the answers of a list, and keeps the requests.
-type fakeCollector struct {
-	*httptest.Server
-	mu       sync.Mutex
-	requests []*http.Request
-	spans    []string
-	answers  []func(http.ResponseWriter) // 200 once these are used up
-}
-
-func newFakeCollector(t *testing.T, answers ...func(http.ResponseWriter)) *fakeCollector {
-	t.Helper()
-	f := &fakeCollector{answers: answers}
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(f.Close)
-	return f
-}
-
-func (f *fakeCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests = append(f.requests, r)
-	if n := len(f.requests); n <= len(f.answers) {
-		f.answers[n-1](w)
-		return
-	}
-	var body io.Reader = r.Body
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		var err error
-		if body, err = gzip.NewReader(r.Body); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-	}
-	b, err := io.ReadAll(body)
-	var data tracepb.TracesData
-	if err == nil {
-		err = proto.Unmarshal(b, &data)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	for _, r := range data.ResourceSpans {
-		for _, s := range r.ScopeSpans {
-			for _, span := range s.Spans {
-				f.spans = append(f.spans, span.Name)
-			}
-		}
-	}
-}
 
 func status(code int, header, text string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
@@ -77,7 +24,7 @@ func status(code int, header, text string) func(http.ResponseWriter) {
 }
 
 func TestSpansReachTheCollector(t *testing.T) {
-	f := newFakeCollector(t)
+	f := collectortest.New(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x, tenant = home")
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "gzip")
 	tracer, flush, err := NewTracer(t.Context(), Settings{OTLP: f.URL}, "b1", "1.0")
@@ -89,10 +36,10 @@ func TestSpansReachTheCollector(t *testing.T) {
 	if err := flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.spans) != 1 || f.spans[0] != "skill.invoke" {
-		t.Errorf("spans %q", f.spans)
+	if len(f.Spans()) != 1 || f.Spans()[0].Name != "skill.invoke" {
+		t.Errorf("spans %q", f.Spans())
 	}
-	r := f.requests[0]
+	r := f.Requests()[0]
 	if r.URL.Path != "/v1/traces" || r.Header.Get("Authorization") != "Bearer x" || r.Header.Get("Tenant") != "home" || r.Header.Get("Content-Type") != "application/x-protobuf" {
 		t.Errorf("%s %v", r.URL, r.Header)
 	}
@@ -113,7 +60,7 @@ func TestABusyCollectorIsAskedAgain(t *testing.T) {
 		"an odd answer":    {status(200, "", "\xff\xff"), 1, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFakeCollector(t, c.answer)
+			f := collectortest.New(t, c.answer)
 			sender, err := newCollector(f.URL + "/own/path")
 			if err != nil {
 				t.Fatal(err)
@@ -124,15 +71,15 @@ func TestABusyCollectorIsAskedAgain(t *testing.T) {
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("error %v, want %q", err, c.err)
 			}
-			if len(f.requests) != c.tries || waited < c.least || f.requests[0].URL.Path != "/own/path" {
-				t.Errorf("%d tries, waited %v", len(f.requests), waited)
+			if len(f.Requests()) != c.tries || waited < c.least || f.Requests()[0].URL.Path != "/own/path" {
+				t.Errorf("%d tries, waited %v", len(f.Requests()), waited)
 			}
 		})
 	}
 }
 
 func TestStoppingEndsWhatIsSent(t *testing.T) {
-	f := newFakeCollector(t, status(503, "", ""), status(503, "", ""))
+	f := collectortest.New(t, status(503, "", ""), status(503, "", ""))
 	sender, err := newCollector(f.URL)
 	if err != nil {
 		t.Fatal(err)

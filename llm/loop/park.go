@@ -136,16 +136,18 @@ func (r *Runner) Resume(ctx context.Context, s *State, by Resumption, emit func(
 		Tools: s.Tools, MaxRounds: s.MaxRounds, Session: s.Session, TraceID: s.TraceID, Task: by.Task, Depth: s.Depth,
 		Health: &Health{Recent: slices.Clone(s.Health.Recent), Locked: s.Health.Locked}, Tell: by.Tell, Parking: by.Parking,
 	}
-	u, err := r.newRun(ctx, c, emit)
-	if err != nil {
-		return new(Turn), err
-	}
-	u.approval = by.Approval
-	u.restore(s)
-	err = u.goOn(ctx)
-	u.turn.Health = *u.Health
-	r.metrics.done(u.use, err)
-	return u.turn, withUse(err, u.use)
+	return r.traced(ctx, &c, func(ctx context.Context) (*Turn, error) {
+		u, err := r.newRun(ctx, c, emit)
+		if err != nil {
+			return new(Turn), err
+		}
+		u.approval = by.Approval
+		u.restore(s)
+		err = u.goOn(ctx)
+		u.turn.Health = *u.Health
+		r.metrics.done(u.use, err)
+		return u.turn, withUse(err, u.use)
+	})
 }
 
 // restore takes up a run where it was left.

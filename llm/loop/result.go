@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -99,6 +100,7 @@ type metrics struct {
 	turns  *prometheus.CounterVec
 	rounds prometheus.Histogram
 	calls  *prometheus.CounterVec
+	took   *prometheus.HistogramVec // by the conventions of OpenTelemetry
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -112,9 +114,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aibridge_llm_tool_calls_total", Help: "Calls of tools by models, by what became of them.",
 		}, []string{"status"}),
+		took: semconv.Seconds("gen_ai_invoke_agent_duration_seconds", "Time of answers of models that may use tools, by OpenTelemetry's conventions.", "error_type"),
 	}
 	if r != nil {
-		r.MustRegister(m.turns, m.rounds, m.calls)
+		r.MustRegister(m.turns, m.rounds, m.calls, m.took)
 	}
 	return m
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -43,6 +44,8 @@ type Options struct {
 	// then their words alone decide.
 	Retriever tools.Retriever
 
+	Agent      string       // the name of the agent that the bridge is, for spans
+	Tracer     trace.Tracer // nil traces nothing
 	Log        *slog.Logger
 	Now        func() time.Time
 	Registerer prometheus.Registerer
@@ -123,19 +126,21 @@ func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Ev
 		}
 		defer r.end(env)
 	}
-	run, err := r.newRun(ctx, c, emit)
-	if err != nil {
-		return new(Turn), err
-	}
-	err = run.all(ctx)
-	r.metrics.done(run.use, err)
-	return run.turn, withUse(err, run.use)
+	return r.traced(ctx, &c, func(ctx context.Context) (*Turn, error) {
+		run, err := r.newRun(ctx, c, emit)
+		if err != nil {
+			return new(Turn), err
+		}
+		err = run.all(ctx)
+		r.metrics.done(run.use, err)
+		return run.turn, withUse(err, run.use)
+	})
 }
 
 // environment is for whom and in the course of what the tools are called.
 func (c *Conversation) environment(ctx context.Context) tools.Environment {
 	return tools.Environment{
-		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: traceparent(ctx), Depth: c.Depth,
+		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: semconv.Traceparent(ctx), Depth: c.Depth,
 		Parks: c.Park != nil, Patience: c.Patience,
 	}
 }
@@ -194,11 +199,4 @@ func (r *Runner) end(env tools.Environment) {
 	if r.open[key]--; r.open[key] == 0 {
 		delete(r.open, key)
 	}
-}
-
-// traceparent is the W3C trace context of a context, "" if nothing is traced.
-func traceparent(ctx context.Context) string {
-	carrier := make(propagation.MapCarrier)
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier["traceparent"]
 }

@@ -388,7 +388,7 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 		p.recent.add(s.opts.Now(), first, took)
 	}
 	s.metrics.asked(m, t, q.who, a, err, first, took)
-	endSpan(span, a, err)
+	endSpan(span, a, err, first)
 	if err != nil {
 		if began && asFailure(err) == nil { // whoever hangs up has had the answer so far, and the provider wants to be paid for it
 			used := estimated(&r, said)

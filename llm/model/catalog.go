@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire"
@@ -41,6 +43,8 @@ type provider struct {
 	used    atomic.Int64    // unix ns of the last request
 	active  atomic.Int64
 	recent  recent
+	vendor  string               // as OpenTelemetry calls it
+	server  []attribute.KeyValue // its address, for spans
 }
 
 // A model is what callers name.
@@ -132,7 +136,7 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 		client.Header.Set(name, value)
 		client.Secrets = append(client.Secrets, value)
 	}
-	p := &provider{config: c, places: fair.New(fair.Options{
+	p := &provider{config: c, vendor: vendor(&c), server: server(&c), places: fair.New(fair.Options{
 		What: "queries to a language model", Capacity: int64(c.Concurrency), Waiting: max(c.Concurrency, leastWaiting), Patience: placePatience,
 	})}
 	p.breaker.now, p.embeds.now = now, now

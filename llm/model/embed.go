@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/redact"
 	"github.com/aibridge/aibridge/llm/wire"
@@ -110,7 +111,7 @@ func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space str
 			failed.add(t.provider, t.provider.embeds.why())
 			continue
 		}
-		made, err := s.embedAt(ctx, who, t, r)
+		made, err := s.embedAt(ctx, who, m, t, r)
 		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, ending(err)).Inc()
 		if err == nil {
 			if made.Usage.Input <= 0 { // not every service counts them
@@ -136,7 +137,7 @@ func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space str
 }
 
 // embedAt asks one target.
-func (s *Service) embedAt(ctx context.Context, who fair.Party, t target, r *chat.EmbedRequest) (*chat.Embeddings, error) {
+func (s *Service) embedAt(ctx context.Context, who fair.Party, m *model, t target, r *chat.EmbedRequest) (*chat.Embeddings, error) {
 	p := t.provider
 	embedder, ok := p.Provider.(chat.Embedder)
 	if !ok {
@@ -153,7 +154,11 @@ func (s *Service) embedAt(ctx context.Context, who fair.Party, t target, r *chat
 	defer meter.close()
 	asked := *r
 	asked.Model = t.Model
+	ctx, span := s.startEmbedding(ctx, m, t)
+	began := s.opts.Now()
 	made, err := embedder.Embed(wire.Metered(ctx, meter), &asked)
+	endEmbedding(span, made, err)
+	s.metrics.told(semconv.Embeddings, t, err, s.opts.Now().Sub(began))
 	switch failure := asFailure(err); {
 	case err == nil:
 		p.embeds.succeeded()

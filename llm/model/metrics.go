@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -24,6 +25,11 @@ type metrics struct {
 	degraded  prometheus.Counter
 	redacted  prometheus.Counter
 	embedded  *prometheus.CounterVec
+
+	// By the conventions of OpenTelemetry, for who compares services.
+	durations *prometheus.HistogramVec
+	chunks    *prometheus.HistogramVec
+	usage     *prometheus.HistogramVec
 }
 
 func newMetrics(r prometheus.Registerer, s *Service) *metrics {
@@ -49,9 +55,13 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 		degraded:  counter("degraded_total", "Queries answered with less, or refused, under load."),
 		redacted:  counter("redacted_total", "Pieces taken out of queries before they left."),
 		embedded:  vec("embeddings_total", "Requests for embeddings, by outcome.", "model", "provider", "space", "outcome"),
+
+		durations: semconv.Seconds("gen_ai_client_operation_duration_seconds", "Time of requests to providers, by OpenTelemetry's conventions.", "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"),
+		chunks:    semconv.Seconds("gen_ai_client_operation_time_to_first_chunk_seconds", "Time until the first event of an answer, by OpenTelemetry's conventions.", "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"),
+		usage:     semconv.Tokens("gen_ai_client_token_usage", "Tokens of a request, by OpenTelemetry's conventions.", "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_token_type"),
 	}
 	if r != nil {
-		r.MustRegister(m.requests, m.tokens, m.cost, m.first, m.whole, m.failovers, m.cacheHits, m.joined, m.degraded, m.redacted, m.embedded, (*gauges)(s))
+		r.MustRegister(m.requests, m.tokens, m.cost, m.first, m.whole, m.failovers, m.cacheHits, m.joined, m.degraded, m.redacted, m.embedded, m.durations, m.chunks, m.usage, (*gauges)(s))
 	}
 	return m
 }
@@ -69,7 +79,9 @@ func (m *metrics) asked(on *model, t target, who *protocol.Principal, a *chat.An
 		end = "timeout"
 	}
 	m.requests.WithLabelValues(on.Name, provider, space, end).Inc()
+	m.told(semconv.Chat, t, err, took)
 	if first > 0 {
+		m.chunks.WithLabelValues(semconv.Chat, t.provider.vendor, t.Model).Observe(first.Seconds())
 		m.first.WithLabelValues(on.Name, provider).Observe(first.Seconds())
 	}
 	if err != nil {
@@ -77,11 +89,22 @@ func (m *metrics) asked(on *model, t target, who *protocol.Principal, a *chat.An
 	}
 	m.whole.WithLabelValues(on.Name, provider).Observe(took.Seconds())
 	u := a.Finish.Usage
+	m.usage.WithLabelValues(semconv.Chat, t.provider.vendor, t.Model, "input").Observe(float64(u.Input))
+	m.usage.WithLabelValues(semconv.Chat, t.provider.vendor, t.Model, "output").Observe(float64(u.Output))
 	for kind, n := range map[string]int{"input": u.Input, "output": u.Output, "cached": u.Cached, "reasoning": u.Reasoning} {
 		if n > 0 {
 			m.tokens.WithLabelValues(on.Name, space, kind).Add(float64(n))
 		}
 	}
+}
+
+// told measures a request by the conventions.
+func (m *metrics) told(operation string, t target, err error, took time.Duration) {
+	kind := ""
+	if err != nil {
+		kind = ending(err)
+	}
+	m.durations.WithLabelValues(operation, t.provider.vendor, t.Model, kind).Observe(took.Seconds())
 }
 
 func (m *metrics) spent(on *model, who *protocol.Principal, cost float64) {

@@ -2,57 +2,159 @@ package model
 
 import (
 	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// systems are what OpenTelemetry calls the providers of our wires.
-var systems = map[string]string{"openai": "openai", "responses": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
+// vendors are what OpenTelemetry calls the providers of our wires, unless their
+// addresses say more.
+var vendors = map[string]string{"openai": "openai", "responses": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
 
-// startSpan begins a span by the GenAI conventions. It says nothing of what
-// is asked.
+// hosts are what OpenTelemetry calls who serves at a domain or below it.
+var hosts = []struct{ domain, vendor string }{
+	{"openai.azure.com", "azure.ai.openai"},
+	{"services.ai.azure.com", "azure.ai.inference"},
+	{"aiplatform.googleapis.com", "gcp.vertex_ai"},
+	{"generativelanguage.googleapis.com", "gcp.gemini"},
+	{"amazonaws.com", "aws.bedrock"},
+	{"cohere.com", "cohere"},
+	{"cohere.ai", "cohere"},
+	{"deepseek.com", "deepseek"},
+	{"groq.com", "groq"},
+	{"mistral.ai", "mistral_ai"},
+	{"moonshot.ai", "moonshot_ai"},
+	{"moonshot.cn", "moonshot_ai"},
+	{"perplexity.ai", "perplexity"},
+	{"x.ai", "x_ai"},
+}
+
+// vendor is what OpenTelemetry calls a provider.
+func vendor(p *ProviderConfig) string {
+	if u, err := url.Parse(p.BaseURL); err == nil {
+		for _, h := range hosts {
+			if within := "." + u.Hostname(); strings.HasSuffix(within, "."+h.domain) || strings.HasSuffix(within, "-"+h.domain) {
+				return h.vendor
+			}
+		}
+	}
+	return vendors[p.Wire]
+}
+
+// server is the address of a provider, without its path.
+func server(p *ProviderConfig) []attribute.KeyValue {
+	u, err := url.Parse(p.BaseURL)
+	if err != nil || u.Hostname() == "" {
+		return nil
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		port = map[string]int{"https": 443, "http": 80}[u.Scheme]
+	}
+	return []attribute.KeyValue{semconv.ServerAddress.String(u.Hostname()), semconv.ServerPort.Int(port)}
+}
+
+// startSpan begins the span of a question by the GenAI conventions. It says
+// nothing of what is asked.
 func (s *Service) startSpan(ctx context.Context, m *model, t target, r *chat.Request) (context.Context, trace.Span) {
 	if s.opts.Tracer == nil {
 		return ctx, nil
 	}
-	attributes := []attribute.KeyValue{
-		attribute.String("gen_ai.operation.name", "chat"),
-		attribute.String("gen_ai.provider.name", systems[t.provider.config.Wire]),
-		attribute.String("gen_ai.request.model", t.Model),
-		attribute.String("aibridge.llm.model", m.Name),
-		attribute.String("aibridge.llm.provider", t.provider.config.Name),
+	o := &r.Options
+	attributes := append(s.attributes(semconv.Chat, m, t), semconv.RequestStream.Bool(true))
+	if o.MaxTokens > 0 {
+		attributes = append(attributes, semconv.MaxTokens.Int(o.MaxTokens))
 	}
-	if r.Options.MaxTokens > 0 {
-		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", r.Options.MaxTokens))
+	if o.Temperature != nil {
+		attributes = append(attributes, semconv.Temperature.Float64(*o.Temperature))
 	}
-	if r.Options.Temperature != nil {
-		attributes = append(attributes, attribute.Float64("gen_ai.request.temperature", *r.Options.Temperature))
+	if o.TopP != nil {
+		attributes = append(attributes, semconv.TopP.Float64(*o.TopP))
 	}
-	return s.opts.Tracer.Start(ctx, "chat "+t.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	if o.Seed != nil {
+		attributes = append(attributes, semconv.Seed.Int64(*o.Seed))
+	}
+	return s.opts.Tracer.Start(ctx, semconv.Chat+" "+t.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
-func endSpan(span trace.Span, a *chat.Answer, err error) {
+// startEmbedding begins the span of texts that become vectors.
+func (s *Service) startEmbedding(ctx context.Context, m *model, t target) (context.Context, trace.Span) {
+	if s.opts.Tracer == nil {
+		return ctx, nil
+	}
+	attributes := s.attributes(semconv.Embeddings, m, t)
+	if m.Dimensions > 0 {
+		attributes = append(attributes, semconv.Dimensions.Int(m.Dimensions))
+	}
+	return s.opts.Tracer.Start(ctx, semconv.Embeddings+" "+t.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+}
+
+// attributes say what is done where.
+func (s *Service) attributes(operation string, m *model, t target) []attribute.KeyValue {
+	return append(slices.Clone(t.provider.server),
+		semconv.Operation.String(operation),
+		semconv.Provider.String(t.provider.vendor),
+		semconv.RequestModel.String(t.Model),
+		attribute.String("aibridge.llm.model", m.Name),
+		attribute.String("aibridge.llm.provider", t.provider.config.Name),
+	)
+}
+
+// endSpan ends the span of a question, whose first event came after a while, 0
+// if none did.
+func endSpan(span trace.Span, a *chat.Answer, err error, first time.Duration) {
+	if span == nil {
+		return
+	}
+	defer span.End()
+	if first > 0 {
+		span.SetAttributes(semconv.FirstChunk.Float64(first.Seconds()))
+	}
+	if err != nil {
+		failSpan(span, err)
+		return
+	}
+	span.SetAttributes(semconv.ResponseModel.String(a.Finish.Model), semconv.FinishReasons.StringSlice([]string{string(a.Finish.Reason)}))
+	tellUsage(span, a.Finish.Usage)
+}
+
+// endEmbedding ends the span of texts that have become vectors, or have not.
+func endEmbedding(span trace.Span, made *chat.Embeddings, err error) {
 	if span == nil {
 		return
 	}
 	defer span.End()
 	if err != nil {
-		kind := "cancelled"
-		if failure := asFailure(err); failure != nil {
-			kind = string(failure.Kind)
-		}
-		span.SetAttributes(attribute.String("error.type", kind))
-		span.SetStatus(codes.Error, kind)
+		failSpan(span, err)
 		return
 	}
-	span.SetAttributes(
-		attribute.String("gen_ai.response.model", a.Finish.Model),
-		attribute.StringSlice("gen_ai.response.finish_reasons", []string{string(a.Finish.Reason)}),
-		attribute.Int("gen_ai.usage.input_tokens", a.Finish.Usage.Input),
-		attribute.Int("gen_ai.usage.output_tokens", a.Finish.Usage.Output),
-	)
+	span.SetAttributes(semconv.InputTokens.Int(made.Usage.Input))
+}
+
+func failSpan(span trace.Span, err error) {
+	kind := ending(err)
+	span.SetAttributes(semconv.ErrorType.String(kind))
+	span.SetStatus(codes.Error, kind)
+}
+
+// tellUsage adds the tokens of an answer. Those of caches and of reasoning are
+// told if there are any.
+func tellUsage(span trace.Span, u chat.Usage) {
+	span.SetAttributes(semconv.InputTokens.Int(u.Input), semconv.OutputTokens.Int(u.Output))
+	for key, n := range map[attribute.Key]int{
+		semconv.CacheReadTokens: u.Cached, semconv.CacheWriteTokens: u.CacheWrite, semconv.ReasoningTokens: u.Reasoning,
+	} {
+		if n > 0 {
+			span.SetAttributes(key.Int(n))
+		}
+	}
 }

@@ -38,9 +38,9 @@ func golden(t *testing.T, name string, got []byte) {
 // hashes of files that hold them.
 var changing = regexp.MustCompile(`("(?:durationMs|at)": )(?:[0-9.e-]+|"[^"]*")|(\\*"(?:sha256|sha256After|sha256Before)\\*": ?\\*")[0-9a-f]{64}`)
 
-// trace tells turns so that they can be compared: of a request, what the one
+// outline tells turns so that they can be compared: of a request, what the one
 // before did not say.
-func trace(turns []Turn) []byte {
+func outline(turns []Turn) []byte {
 	turns = slices.Clone(turns)
 	for i := len(turns) - 1; i > 0; i-- {
 		turns[i].Request.Messages = turns[i].Request.Messages[len(turns[i-1].Request.Messages):]

@@ -123,13 +123,15 @@ func (s *Service) carry(l *live, e *engine, o *opened, w word) {
 
 // perform runs an engine, whatever happens in it.
 func (s *Service) perform(l *live, e *engine, w word) (stop Stop) {
+	ctx, rest := s.startSpan(l.ctx, l, e)
+	defer func() { rest(stop) }()
 	defer func() {
 		if p := recover(); p != nil {
 			s.opts.Log.Error("the engine of a run panicked", "run", l.id, "panic", fmt.Sprint(p))
 			stop = stopped(Failed, fault.Internal, "internal error")
 		}
 	}()
-	ctx, end := grant.While(l.ctx, s.opts.Grants, l.now().Owner)
+	ctx, end := grant.While(ctx, s.opts.Grants, l.now().Owner)
 	defer end()
 	return e.run(ctx, w)
 }

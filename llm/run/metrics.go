@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
@@ -12,6 +13,7 @@ type metrics struct {
 	rests *prometheus.CounterVec
 	turns prometheus.Counter
 	calls *prometheus.CounterVec
+	took  *prometheus.HistogramVec // by the conventions of OpenTelemetry
 }
 
 func newMetrics(r prometheus.Registerer, s *Service) *metrics {
@@ -25,6 +27,7 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aibridge_run_calls_total", Help: "Calls of tools by runs, by what became of them.",
 		}, []string{"result"}),
+		took: semconv.Seconds("gen_ai_workflow_duration_seconds", "Time of runs from where they are taken up until they rest, by OpenTelemetry's conventions.", "error_type"),
 	}
 	if r == nil {
 		return m
@@ -34,7 +37,7 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 		defer s.mu.Unlock()
 		return float64(len(s.live))
 	})
-	for _, c := range []prometheus.Collector{m.rests, m.turns, m.calls, running} {
+	for _, c := range []prometheus.Collector{m.rests, m.turns, m.calls, m.took, running} {
 		if err := r.Register(c); err != nil {
 			s.opts.Log.Warn("metric not registered", "error", err)
 		}

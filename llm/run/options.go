@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records"
@@ -67,6 +68,7 @@ type Options struct {
 	// as records. Nil: such calls are as the executor's gate says.
 	Approvals Approvals
 
+	Tracer     trace.Tracer   // nil traces nothing
 	Policy     Policy         // of the system
 	Limits     pack.Limits    // of packages
 	Quota      toolhost.Quota // of what a run leaves in files

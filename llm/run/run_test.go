@@ -82,7 +82,7 @@ func TestTheSampleIsExecutedToItsEnd(t *testing.T) {
 		t.Errorf("after the answer the model reads %s", turns[6].Request.Messages)
 	}
 	w.checkAudit(t, id, turns)
-	golden(t, "climate.json", trace(turns))
+	golden(t, "climate.json", outline(turns))
 	if _, err := w.Continue(t.Context(), callOf(alice), ContinueParams{Run: id}); protocol.CodeOf(err) != protocol.InvalidState {
 		t.Errorf("a completed run goes on: %v", err)
 	}

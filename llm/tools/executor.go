@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
@@ -27,6 +29,7 @@ type Executor struct {
 	MaxText  int           // bytes of a result that the model reads; default 64 KiB
 	MaxDepth int           // calls within calls; default MaxDepth
 	Log      *slog.Logger  // nil for none
+	Tracer   trace.Tracer  // nil traces nothing
 	// Record, unless nil, is told what became of every call. It must not keep
 	// the result.
 	Record func(ctx context.Context, env Environment, r *Result)
@@ -112,7 +115,7 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	case waits:
 		r.Status = Waiting
 	default:
-		t.attempt(ctx, c, &r)
+		t.traced(ctx, c, &r)
 	}
 	r.Elapsed = time.Since(began)
 	t.mu.Lock()
@@ -126,6 +129,14 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 		t.e.Record(ctx, t.env, &r)
 	}
 	return r
+}
+
+// traced takes a call to its result within a span.
+func (t *turn) traced(ctx context.Context, c *chat.ToolCall, r *Result) {
+	env := t.env
+	ctx, span := t.e.startSpan(ctx, &env, c)
+	t.attempt(ctx, env, c, r)
+	endSpan(span, r)
 }
 
 // written are the arguments of a call as the model wrote them.
@@ -145,7 +156,7 @@ func (r *Result) skip(reason string) {
 
 // attempt finds the tool, reads the arguments, asks whether it may be run, and
 // runs it.
-func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
+func (t *turn) attempt(ctx context.Context, env Environment, c *chat.ToolCall, r *Result) {
 	tool, ok := t.box.Find(c.Name)
 	if w, kept := t.box.withheld[strings.ToLower(c.Name)]; !ok && kept {
 		t.e.fail(ctx, r, protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model: %s", w.tool.Name, w.why))
@@ -155,12 +166,12 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 		t.notFound(c, r)
 		return
 	}
-	tool, err := t.box.today(ctx, t.env, tool)
+	tool, err := t.box.today(ctx, env, tool)
 	if err != nil {
 		t.e.fail(ctx, r, err)
 		return
 	}
-	x := &Execution{Environment: t.env, CallID: c.ID, Name: tool.Name, Raw: rawOf(c)}
+	x := &Execution{Environment: env, CallID: c.ID, Name: tool.Name, Raw: rawOf(c)}
 	x.Depth++
 	parsed := Parse(tool, x.Raw)
 	r.Warning = parsed.Warning()
@@ -196,7 +207,7 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 		return
 	}
 	out, err := t.e.insist(inner, tool, x, func() error {
-		_, err := t.box.today(inner, t.env, tool)
+		_, err := t.box.today(inner, env, tool)
 		return err
 	})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
@@ -153,8 +155,9 @@ type Environment struct {
 	Session     string
 	TraceID     string
 	Task        string
-	Traceparent string // W3C trace context
-	Depth       int    // how many calls of tools this one is within
+	Traceparent string               // W3C trace context
+	Depth       int                  // how many calls of tools this one is within
+	Traced      []attribute.KeyValue // of the span of a call, beside those that say which it is
 	// ByHand says that a person runs the tools, and no model: what is kept
 	// from models is there too.
 	ByHand bool

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -82,7 +83,7 @@ func (s *Service) handOver(ctx context.Context, e *exchange, to Bridge, d *deliv
 	key := e.Agent.Key()
 	return s.opts.Others.Say(to, say(saidRequest, requestHead{
 		ID: e.id, Space: key.Space, Agent: key.ID, Expiry: d.expiry.Milliseconds(), Caller: d.caller,
-		Trace: d.envelope.Metadata.TraceID, Parent: traceparent(ctx), Notice: d.notice,
+		Trace: d.envelope.Metadata.TraceID, Parent: semconv.Traceparent(ctx), Notice: d.notice,
 	}, d.envelope.Append(nil)))
 }
 

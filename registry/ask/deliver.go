@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -95,7 +96,7 @@ func (s *Service) publishTo(ctx context.Context, to Topics, e *exchange, d *deli
 	if trace := d.envelope.Metadata.TraceID; trace != "" {
 		l.properties = append(l.properties, protocol.UserProperty{Key: "trace_id", Value: trace})
 	}
-	if parent := cmp.Or(d.parent, traceparent(ctx)); parent != "" {
+	if parent := cmp.Or(d.parent, semconv.Traceparent(ctx)); parent != "" {
 		l.properties = append(l.properties, protocol.UserProperty{Key: "traceparent", Value: parent})
 	}
 	if d.caller != "" {
@@ -103,6 +104,7 @@ func (s *Service) publishTo(ctx context.Context, to Topics, e *exchange, d *deli
 	}
 	l.envelope = d.append(l.envelope[:0])
 	l.correlation = append(l.correlation[:0], e.id...)
+	s.tellMessage(ctx, to.Request, e.id)
 	receivers, err := s.opts.Publisher.Publish(e.Agent.Recipients(), protocol.Message{
 		Topic:           to.Request,
 		Payload:         l.envelope,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -44,7 +45,7 @@ func (p *endpointCall) call(ctx context.Context, endpoint string) *failure {
 	if p.exchange.Agent != nil {
 		t = p.exchange.target()
 	}
-	q := httpRequest{endpoint: endpoint, envelope: p.envelope, traceparent: traceparent(ctx), caller: p.caller}
+	q := httpRequest{endpoint: endpoint, envelope: p.envelope, traceparent: semconv.Traceparent(ctx), caller: p.caller}
 	var f *failure
 	err := p.service.http.post(ctx, q, func(a httpAnswer) {
 		if a.streamed {

@@ -4,8 +4,9 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 )
 
 // startSpan begins the span of an exchange with somebody, whom the attribute
@@ -27,12 +28,14 @@ func (s *Service) spanOf(ctx context.Context, name, attr, exchange string) (_ co
 	return ctx, func(id string) { span.SetAttributes(attribute.String(attr, id)) }, func() { span.End() }
 }
 
-// traceparent is the W3C trace context of the current span, "" without one.
-func traceparent(ctx context.Context) string {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ""
+// tellMessage tells the span of an exchange by which message it is sent, by the
+// conventions of messaging.
+func (s *Service) tellMessage(ctx context.Context, topic, exchange string) {
+	if s.opts.Tracer == nil {
+		return
 	}
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier.Get("traceparent")
+	trace.SpanFromContext(ctx).SetAttributes(
+		semconv.MessagingSystem.String("mqtt"), semconv.MessagingType.String("send"), semconv.MessagingOperation.String("publish"),
+		semconv.MessagingDestination.String(topic), semconv.MessagingConversation.String(exchange),
+	)
 }

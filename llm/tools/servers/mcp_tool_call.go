@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -90,7 +91,7 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 		return CallResult{}, protocol.Errorf(protocol.NotFound, "the server has no approved tool %.100q", p.Tool).With("server", p.Server)
 	}
 	var result *sdk.CallToolResult
-	err = l.ask(ctx, call, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
+	err = l.ask(ctx, call, errand{"tools/call", semconv.ToolName.String(p.Tool)}, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
 		result, failed = session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: p.Tool, Arguments: p.Arguments})
 		return failed
 	})

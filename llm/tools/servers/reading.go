@@ -38,7 +38,7 @@ const (
 const codeNotFound = -32002
 
 // ask asks the server on behalf of a call, which hears what it says meanwhile.
-func (l *connection) ask(ctx context.Context, call *commands.Call, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
+func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
 	session, err := l.current()
 	if err != nil {
 		return err
@@ -52,7 +52,10 @@ func (l *connection) ask(ctx context.Context, call *commands.Call, do func(conte
 	return call.Park(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, l.config.timeout())
 		defer cancel()
-		return do(ctx, session, meta)
+		ctx, end := l.startSpan(ctx, e, session, meta)
+		err := do(ctx, session, meta)
+		end(err)
+		return err
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -44,6 +46,7 @@ type Options struct {
 	// Instance is how the bridge's own MCP door tells that it is this one, ""
 	// without a door.
 	Instance string
+	Tracer   trace.Tracer // nil traces nothing
 	Log      *slog.Logger
 	Now      func() time.Time
 

@@ -1,0 +1,55 @@
+package servers
+
+import (
+	"context"
+	"net/url"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
+)
+
+// An errand is what a server is asked: a method, and the name of what it is about.
+type errand struct {
+	method string
+	about  attribute.KeyValue
+}
+
+// startSpan begins the span of an errand by the conventions of MCP, and returns what
+// ends it. The server is told the trace, so that its own spans are part of it
+// (SEP-414).
+func (l *connection) startSpan(ctx context.Context, e errand, session *sdk.ClientSession, meta sdk.Meta) (context.Context, func(error)) {
+	end := func(error) {}
+	if tracer := l.service.opts.Tracer; tracer != nil {
+		attributes := append(l.way(), semconv.MCPMethod.String(e.method), e.about, attribute.String("aibridge.mcp.server", l.config.Name))
+		if id := session.ID(); id != "" {
+			attributes = append(attributes, semconv.MCPSession.String(id))
+		}
+		traced, span := tracer.Start(ctx, e.method+" "+l.config.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+		ctx, end = traced, func(err error) {
+			if err != nil {
+				span.SetStatus(codes.Error, "the MCP server failed") // its own words are for who asked
+			}
+			span.End()
+		}
+	}
+	if parent := semconv.Traceparent(ctx); parent != "" {
+		meta["traceparent"] = parent
+	}
+	return ctx, end
+}
+
+// way says how the server is reached.
+func (l *connection) way() []attribute.KeyValue {
+	if len(l.config.Command) > 0 {
+		return []attribute.KeyValue{semconv.Transport.String("pipe")}
+	}
+	attributes := []attribute.KeyValue{semconv.Transport.String("tcp")}
+	if u, err := url.Parse(l.config.URL); err == nil {
+		attributes = append(attributes, semconv.ServerAddress.String(u.Hostname()))
+	}
+	return attributes
+}
