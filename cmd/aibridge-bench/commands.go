@@ -100,6 +100,9 @@ func invokeCommand() *cobra.Command {
 				return err
 			}
 			o.Bridge = []string{program, "serve"}
+			if o.Web && !cmd.Flags().Changed("peers") {
+				peers = []string{bench.KindHTTP}
+			}
 			if o.Bare, err = peersNamed(peers); err != nil {
 				return err
 			}
@@ -113,6 +116,7 @@ func invokeCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&program, "bridge", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
 	cmd.Flags().StringSliceVar(&peers, "peers", []string{"mosquitto", bench.KindMochi}, "brokers for bare request and reply, the one to compare with first")
+	cmd.Flags().BoolVar(&o.Web, "web", false, "call over HTTP/1.1, HTTP/2 and MCP, beside what net/http takes to answer alone")
 	cmd.Flags().BoolVar(&o.AuditOff, "audit-off", true, "measure the bridge without its audit trail too")
 	cmd.Flags().BoolVar(&o.SyncAlways, "sync-always", true, "measure the bridge with --sync always too")
 	cmd.Flags().IntSliceVar(&o.Windows, "windows", []int{1, 16}, "calls open at a time")
@@ -161,6 +165,7 @@ table says so, and that is no failure.`,
 	cmd.Flags().IntSliceVar(&o.Windows, "windows", []int{1, 16}, "calls open at a time")
 	cmd.Flags().IntSliceVar(&o.Callers, "callers", []int{50, 1}, "clients that call the one agent")
 	cmd.Flags().BoolVar(&o.Bare, "bare", true, "compare request and reply that no command is part of, too")
+	cmd.Flags().BoolVar(&o.Web, "web", true, "compare calls over HTTP and MCP, too")
 	cmd.Flags().IntVar(&o.Pairs, "pairs", 6, "pairs of runs for a first look; up to three times as many where they do not tell")
 	cmd.Flags().Float64Var(&o.Limit, "limit", 1.10, "ratio of processor times above which the later build is slower")
 	cmd.Flags().DurationVar(&o.Duration, "duration", time.Second, "of each run")

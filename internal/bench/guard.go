@@ -21,6 +21,7 @@ type GuardOptions struct {
 	Callers []int   // of skill.invoke, default 50 and 1
 	Windows []int   // default 1 and 16
 	Bare    bool    // measure request and reply that no command is part of, too
+	Web     bool    // measure calls of 50 callers over HTTP/1.1 and MCP, too
 	Pairs   int     // of runs for a first look, default 6
 	Most    int     // of runs where the first look does not tell, default three times as many
 	Limit   float64 // ratio of processor times above which After is slower, default 1.10
@@ -65,6 +66,13 @@ func (o *GuardOptions) measures() ([]Scenario, error) {
 			return nil, err
 		}
 		scenarios = append(scenarios, bare...)
+	}
+	if o.Web {
+		web := InvokeOptions{Bridge: o.Before, Callers: []int{50}, Web: true}
+		if err := web.setDefaults(); err != nil {
+			return nil, err
+		}
+		scenarios = append(scenarios, slices.DeleteFunc(web.options().Scenarios, func(s Scenario) bool { return s.Over == OverHTTP2 })...)
 	}
 	return scenarios, nil
 }

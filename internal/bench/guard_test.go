@@ -64,12 +64,12 @@ func TestGuardOptions(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	o := GuardOptions{Before: two, After: two, Bare: true}
+	o := GuardOptions{Before: two, After: two, Bare: true, Web: true}
 	if err := o.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
 	measures, err := o.measures()
-	if err != nil || len(measures) != 5 || !measures[0].isInvoke() || measures[4].isInvoke() {
+	if err != nil || len(measures) != 7 || !measures[0].isInvoke() || measures[4].isInvoke() || measures[5].Over != OverHTTP || measures[6].Over != OverMCP {
 		t.Errorf("%+v %v", measures, err)
 	}
 }

@@ -24,6 +24,10 @@ type InvokeOptions struct {
 	// first.
 	Bare []Peer
 
+	// Web measures calls by the doors that speak HTTP, instead of those by MQTT,
+	// beside [KindHTTP]; Windows and Bare mean nothing then.
+	Web bool
+
 	Callers []int // clients that call the one agent, each a scenario; default 50 and 1
 	Windows []int // calls each of them has open at a time, default 1 and 16
 	Payload int   // bytes of requests, and about those of answers; default 512
@@ -44,6 +48,9 @@ func (o *InvokeOptions) setDefaults() error {
 		o.Callers = []int{50, 1}
 	}
 	o.Payload = cmp.Or(o.Payload, 512)
+	if o.Web {
+		o.Windows = []int{1}
+	}
 	if len(o.Windows) == 0 {
 		o.Windows = []int{1, 16}
 	}
@@ -60,7 +67,9 @@ const minInvokePayload = 400
 func (o *InvokeOptions) peers() []Peer {
 	peers := slices.Clone(o.Bare)
 	for i := range peers {
-		peers[i].Name += ", bare"
+		if !o.Web {
+			peers[i].Name += ", bare"
+		}
 	}
 	peers = append(peers, bridgePeer("aibridge", o.Bridge))
 	if o.AuditOff {
@@ -74,11 +83,13 @@ func (o *InvokeOptions) peers() []Peer {
 
 // bridgePeer is a whole bridge, run by a command with more flags.
 func bridgePeer(name string, command []string, more ...string) Peer {
-	return Peer{Name: name, bridge: true, Command: func(address, dir string) ([]string, error) {
+	p := Peer{Name: name, bridge: true, Serves: []Over{OverHTTP, OverHTTP2, OverMCP}, Command: func(address, dir string) ([]string, error) {
 		argv := append(slices.Clone(command), "--dev", "--mqtt", address, "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0",
 			"--data", dir, "--log-level", "error")
 		return append(argv, more...), nil
 	}}
+	p.Over = func(_ Over, address, dir string) ([]string, error) { return p.Command(address, dir) }
+	return p
 }
 
 // invokeName begins the names of scenarios that invoke a skill.
@@ -104,6 +115,9 @@ func (o *InvokeOptions) options() Options {
 				Publishers: n, QoS: 1, Payload: o.Payload, Window: w,
 			})
 		}
+	}
+	if o.Web {
+		out.Scenarios = overWeb(out.Scenarios)
 	}
 	return out
 }

@@ -63,8 +63,13 @@ func (r *rig) connectInvoke() error {
 	topics := protocol.NewTopics("")
 	s := r.scenario
 	agent := &agent{load: r.load, topic: topics.AgentResponse(benchAgent), size: s.Payload, start: r.hearing.start}
-	if _, err := r.dialAs(r.hearing, benchAgent, topics.AgentRequest(benchAgent), agent); err != nil {
-		return err
+	if !r.target.silent {
+		if _, err := r.dialAs(r.hearing, benchAgent, topics.AgentRequest(benchAgent), agent); err != nil {
+			return err
+		}
+	}
+	if s.Over.isWeb() {
+		return r.connectWeb()
 	}
 	for i := range s.Publishers {
 		id := "bench-caller-" + strconv.Itoa(i)
@@ -89,18 +94,7 @@ type call struct {
 // number and the time of sending.
 func newCaller(l *load, s Scenario, topics protocol.Topics, clientID string, start time.Time, h *histogram) *requester {
 	k := call{start: start}
-	const hex16, millis = "0000000000000000", "0000000000000"
-	b := []byte(`{"version":"` + protocol.Version + `","id":"`)
-	k.atNumber, b = len(b), append(b, hex16...)
-	k.atSent, b = len(b), append(b, hex16...)
-	b = append(b, `","timestamp":`...)
-	k.atTimestamp, b = len(b), append(b, millis...)
-	b = append(b, `,"type":"request","command":"skill.invoke","params":{"skill_id":"`+benchSkill+`","capability_id":"`+benchEcho+`","params":{"n":"`...)
-	k.atParam, b = len(b), append(b, hex16...)
-	b = append(b, `","text":"`...)
-	tail := `"}},"metadata":{"trace_id":"` + clientID + `","priority":"medium","timeout":30000}}`
-	b = append(b, bytes.Repeat([]byte("x"), max(s.Payload-len(b)-len(tail), 0))...)
-	b = append(b, tail...)
+	b := k.envelope(s.Payload, clientID)
 
 	responseTopic := appendText([]byte{0x08}, topics.ClientResponse(clientID))
 	properties := append(responseTopic, appendText([]byte{0x09}, clientID)...) // and Correlation Data
@@ -110,6 +104,22 @@ func newCaller(l *load, s Scenario, topics protocol.Topics, clientID string, sta
 		write: k.write,
 		read:  func(answer []byte) (uint64, int64, bool) { return readAnswer(l, answer) },
 	}
+}
+
+// envelope is a request of a size, and says where in it the few things are.
+func (k *call) envelope(size int, traceID string) []byte {
+	const hex16, millis = "0000000000000000", "0000000000000"
+	b := []byte(`{"version":"` + protocol.Version + `","id":"`)
+	k.atNumber, b = len(b), append(b, hex16...)
+	k.atSent, b = len(b), append(b, hex16...)
+	b = append(b, `","timestamp":`...)
+	k.atTimestamp, b = len(b), append(b, millis...)
+	b = append(b, `,"type":"request","command":"skill.invoke","params":{"skill_id":"`+benchSkill+`","capability_id":"`+benchEcho+`","params":{"n":"`...)
+	k.atParam, b = len(b), append(b, hex16...)
+	b = append(b, `","text":"`...)
+	tail := `"}},"metadata":{"trace_id":"` + traceID + `","priority":"medium","timeout":30000}}`
+	b = append(b, bytes.Repeat([]byte("x"), max(size-len(b)-len(tail), 0))...)
+	return append(b, tail...)
 }
 
 func (k call) write(payload []byte, number uint64, now int64) {

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -67,7 +68,11 @@ func awaitQuiet(ctx context.Context, limit float64) {
 }
 
 func runOnce(ctx context.Context, p Peer, s Scenario, o Options) (Result, error) {
-	b, err := startBroker(ctx, p, s.Over, s.Shape == AskInside)
+	over := s.Over
+	if over.isWeb() && p.bridge {
+		over = OverTCP // by which it is enrolled with, and has its agent
+	}
+	b, err := startBroker(ctx, p, over, s.Shape == AskInside)
 	if err != nil {
 		return Result{}, err
 	}
@@ -78,6 +83,12 @@ func runOnce(ctx context.Context, p Peer, s Scenario, o Options) (Result, error)
 		}
 	}
 	at := target{address: b.address, version: p.version(), pid: b.pid, bridge: p.bridge}
+	if s.Over.isWeb() {
+		if at.web, err = p.webOf(b); err != nil {
+			return Result{}, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		at.bridge, at.silent = true, !p.bridge
+	}
 	result, err := measure(ctx, s, at, o)
 	result.Peer = p.Name
 	select {
@@ -92,4 +103,12 @@ func progressLine(r Result, rounds int) string {
 	row := Row{Result: r}
 	return fmt.Sprintf("round %d/%d  %-24s %-12s %8s/s  p50 %s  p99 %s  %s", r.Round, rounds, r.Scenario, r.Peer,
 		count(r.Rate), short(r.P50), short(r.P99), row.remarks())
+}
+
+// webOf is where a running peer serves HTTP.
+func (p Peer) webOf(b *process) (netip.AddrPort, error) {
+	if !p.bridge {
+		return b.address, nil
+	}
+	return webAddress(b.dir)
 }

@@ -91,8 +91,11 @@ func Hosted(kind string, argv ...string) Peer {
 	p.Over = func(over Over, address, dir string) ([]string, error) {
 		return append(argv[:len(argv):len(argv)], kind+":"+string(over), address, dir), nil
 	}
-	if kind == KindNATS {
+	switch kind {
+	case KindNATS:
 		p.Version, p.Serves = 4, nil // all it speaks, or that is measured
+	case KindHTTP:
+		p.Answers, p.Serves = false, []Over{OverHTTP, OverHTTP2, OverMCP}
 	}
 	return p
 }

@@ -63,7 +63,7 @@ func (p Peer) commandOver(over Over, address, dir string) ([]string, error) {
 	switch over {
 	case OverTCP:
 		return p.Command(address, dir)
-	case OverTLS:
+	case OverTLS, OverHTTP2:
 		if err := writeCertificate(dir); err != nil {
 			return nil, err
 		}
@@ -141,6 +141,8 @@ func probe(ctx context.Context, address netip.AddrPort, over Over, version byte)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
 	switch over {
+	case OverHTTP, OverHTTP2, OverMCP: // it listens, which is all that there is to wait for
+		return nil
 	case OverTLS:
 		conn = tls.Client(conn, clientTLS())
 	case OverWebSocket: // the server of the upgrade serves MQTT as well

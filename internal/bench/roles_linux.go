@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,6 +13,7 @@ type load struct {
 	sending   atomic.Bool // publishers may publish
 	measuring atomic.Bool // latencies count
 	limit     int64       // messages to send at most
+	taking    sync.Mutex  // of these
 
 	sent     atomic.Int64
 	received atomic.Int64 // deliveries, each message's first alone: a second one makes up for no other
@@ -70,7 +72,9 @@ func (l *load) take(n int64) int64 {
 		return 0
 	}
 	if l.limit > 0 {
-		n = min(n, l.limit-l.sent.Load()) // the senders share a thread
+		l.taking.Lock()
+		defer l.taking.Unlock()
+		n = min(n, l.limit-l.sent.Load())
 	}
 	if n <= 0 {
 		return 0

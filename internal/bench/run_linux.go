@@ -17,6 +17,9 @@ type target struct {
 	pid     int  // 0 if its figures are not wanted
 	bridge  bool // questions are invocations of a skill
 
+	web    netip.AddrPort // where it serves HTTP, if that is measured
+	silent bool           // it has no MQTT, and answers invocations itself
+
 	hears  netip.AddrPort // where those connect who receive, if it is elsewhere
 	beside []int          // processes whose processor time is the broker's, too
 }
@@ -31,6 +34,7 @@ type rig struct {
 	asking, hearing *loop // two threads: who publishes, and who receives
 	subscribers     []*subscriber
 	requesters      []*requester
+	web             []*webCaller
 	latency         histogram // of the loop that measures
 }
 
@@ -163,6 +167,9 @@ func (r *rig) dialAs(l *loop, clientID, filter string, role role) (*conn, error)
 		address: r.target.address, version: r.target.version, clientID: clientID,
 		filter: filter, qos: r.scenario.QoS, over: r.scenario.Over,
 	}
+	if d.over.isWeb() {
+		d.over = OverTCP // of the agent
+	}
 	if l == r.hearing && r.target.hears.IsValid() {
 		d.address = r.target.hears
 	}
@@ -179,10 +186,16 @@ func (r *rig) startLoops() (stop func()) {
 	for _, l := range []*loop{r.asking, r.hearing} {
 		threads.Go(l.run)
 	}
+	for _, c := range r.web {
+		threads.Go(c.run)
+	}
 	return func() {
 		for _, l := range []*loop{r.asking, r.hearing} {
 			l.stop.Store(true)
 			l.wake()
+		}
+		for _, c := range r.web {
+			c.stop()
 		}
 		threads.Wait()
 	}
@@ -298,7 +311,6 @@ func (r *rig) settled() bool {
 
 // count gathers what the roles have seen, after the loops have stopped.
 func (r *rig) count(result *Result) {
-	result.P50, result.P99 = r.latency.quantile(0.50), r.latency.quantile(0.99)
 	result.Sent = r.load.sent.Load()
 	result.Refused, result.Garbled = r.load.refused.Load(), r.load.garbled.Load()
 	add := func(s *stream) {
@@ -317,6 +329,11 @@ func (r *rig) count(result *Result) {
 		}
 		add(&req.answers)
 	}
+	for _, c := range r.web {
+		r.latency.merge(&c.latency)
+		add(&c.answered)
+	}
+	result.P50, result.P99 = r.latency.quantile(0.50), r.latency.quantile(0.99)
 	result.Lost = result.Sent*r.load.copies - result.Received
 }
 

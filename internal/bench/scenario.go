@@ -149,7 +149,7 @@ func (s Scenario) check() error {
 		return bad("pairs need as many subscribers as publishers")
 	case s.QoS > 2 || s.Shape != Flow && s.QoS > 1:
 		return bad("this QoS is not measured")
-	case s.Payload < smallest || s.Payload > 64<<10:
+	case s.Payload < smallest || s.Payload > largestPayload:
 		return bad("the payload is out of range")
 	case s.Window < 1 || s.Window > 1000 || s.Batch < 0 || s.Batch > 100 || s.Rate < 0 || s.Rate > 1e7:
 		return bad("window, batch or rate are out of range")
@@ -166,6 +166,7 @@ const (
 	maxConnections = 20_000
 	minFlowPayload = 64
 	minAskPayload  = 128
+	largestPayload = 64 << 10
 )
 
 // Topics of questions and answers: each requester has one of either.

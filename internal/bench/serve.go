@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -27,6 +28,7 @@ const (
 	KindBroker = "broker"      // this project's, bare: no commands, nothing stored
 	KindMochi  = "mochi"       // mochi-mqtt as it comes
 	KindNATS   = "nats-server" // its MQTT, with JetStream in files
+	KindHTTP   = "net/http"    // no broker: answers invocations over HTTP with their own bodies
 )
 
 // answerEnv is set for a process that is to answer questions itself.
@@ -63,6 +65,8 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 		return serveMochi(ctx, over, address, dir)
 	case KindNATS:
 		return serveNATS(ctx, address, dir)
+	case KindHTTP:
+		return serveHTTP(ctx, over, address, dir)
 	}
 	return fmt.Errorf("bench: no broker %q; there are %v", kind, Kinds())
 }
@@ -178,5 +182,31 @@ func serveNATS(ctx context.Context, address, dir string) error {
 	<-ctx.Done()
 	server.Shutdown()
 	server.WaitForShutdown()
+	return nil
+}
+
+// serveHTTP serves what net/http costs alone: a handler that reads the body and
+// answers with it.
+func serveHTTP(ctx context.Context, over Over, address, dir string) error {
+	server := &http.Server{Addr: address, ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestPayload))
+		if err != nil {
+			http.Error(w, "the body did not arrive", http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body) // who does not get it misses it
+	})}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	serve := server.ListenAndServe
+	if over == OverHTTP2 {
+		serve = func() error {
+			return server.ListenAndServeTLS(filepath.Join(dir, certificateFile), filepath.Join(dir, keyFile))
+		}
+	}
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }
