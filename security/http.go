@@ -19,7 +19,7 @@ func (a *Authenticator) Request(r *http.Request) (*protocol.Principal, error) {
 	if s.Secret = secret; err != nil {
 		s.Kind = NoSecret
 	}
-	return a.Authenticate(r.Context(), s)
+	return a.remember(r.Context(), s)
 }
 
 // Basic is [Authenticator.Request] for clients that show a user name and a

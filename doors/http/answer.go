@@ -2,22 +2,32 @@ package http
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// secure sets the headers every answer carries: nothing here is for other
-// sites' pages, for frames, for caches or for guessing at types.
-func secure(h http.Header) {
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cache-Control", "no-store")
+// secured are the headers every answer carries: nothing here is for other sites'
+// pages, for frames, for caches or for guessing at types. Their names are canonical,
+// and who adds to one gets a copy.
+var secured = http.Header{
+	"X-Content-Type-Options":       fixed("nosniff"),
+	"X-Frame-Options":              fixed("DENY"),
+	"Referrer-Policy":              fixed("no-referrer"),
+	"Cross-Origin-Resource-Policy": fixed("same-origin"),
+	"Content-Security-Policy":      fixed("default-src 'none'; frame-ancestors 'none'"),
+	"Cache-Control":                fixed("no-store"),
 }
+
+var jsonText = fixed("application/json")
+
+// fixed is the value of a header that many answers share.
+func fixed(value string) []string { return slices.Clip([]string{value}) }
+
+func secure(h http.Header) { maps.Copy(h, secured) }
 
 // writeError answers {"error":{…}} with the status of the code.
 func writeError(w http.ResponseWriter, err *protocol.Error) {
@@ -32,17 +42,15 @@ func Refuse(w http.ResponseWriter, err error) {
 
 func writeErrorStatus(w http.ResponseWriter, status int, err *protocol.Error) {
 	hintRetry(w.Header(), err)
-	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="aibridge"`)
-	}
+	challenge(w.Header(), status)
 	body := append(err.Append([]byte(`{"error":`)), '}', '\n')
 	writeBody(w, status, body)
 }
 
 func writeBody(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h["Content-Type"] = jsonText
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	boundWrite(w)
 	_, _ = w.Write(body) // the reader may be gone: nobody is left to tell
@@ -58,35 +66,47 @@ func writeValue(w http.ResponseWriter, value any) {
 	writeBody(w, http.StatusOK, append(body, '\n'))
 }
 
-// writeEnvelope answers with the whole envelope and the status of its code.
+// writeEnvelope answers with the whole envelope and a status.
 func writeEnvelope(w http.ResponseWriter, status int, resp *protocol.Response) {
-	describe(w.Header(), resp)
-	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="aibridge"`)
-	}
-	writeBody(w, status, append(resp.Append(nil), '\n'))
+	writeBody(w, status, appendEnvelope(w.Header(), status, resp, nil))
 }
 
-// writeResult answers with the bare result, or with {"error":{…}} and, where
-// a part was done, "result" beside it.
-func writeResult(w http.ResponseWriter, resp *protocol.Response) {
-	describe(w.Header(), resp)
-	if resp.Err == nil {
-		result := resp.Result
-		if len(result) == 0 {
-			result = []byte("{}")
-		}
-		writeBody(w, accepted(w.Header(), result), append(result[:len(result):len(result)], '\n'))
-		return
+// envelopeOf is the whole envelope, with the status of its code.
+func envelopeOf(h http.Header, resp *protocol.Response, body []byte) (int, []byte) {
+	status := statusOf(h, resp)
+	return status, appendEnvelope(h, status, resp, body)
+}
+
+func appendEnvelope(h http.Header, status int, resp *protocol.Response, body []byte) []byte {
+	describe(h, resp)
+	challenge(h, status)
+	return append(resp.Append(body), '\n')
+}
+
+// resultOf is the bare result, or {"error":{…}} and, where a part was done,
+// "result" beside it.
+func resultOf(h http.Header, resp *protocol.Response, body []byte) (int, []byte) {
+	describe(h, resp)
+	status := statusOf(h, resp)
+	switch {
+	case resp.Err == nil && len(resp.Result) == 0:
+		return status, append(body, "{}\n"...)
+	case resp.Err == nil:
+		return status, append(append(body, resp.Result...), '\n')
 	}
-	if len(resp.Result) == 0 || string(resp.Result) == "{}" {
-		writeError(w, resp.Err)
-		return
+	body = resp.Err.Append(append(body, `{"error":`...))
+	if len(resp.Result) > 0 && string(resp.Result) != "{}" {
+		body = append(append(body, `,"result":`...), resp.Result...)
 	}
-	hintRetry(w.Header(), resp.Err)
-	body := append(resp.Err.Append([]byte(`{"error":`)), `,"result":`...)
-	body = append(append(body, resp.Result...), '}', '\n')
-	writeBody(w, resp.Err.Code.HTTPStatus(), body)
+	challenge(h, status)
+	return status, append(body, "}\n"...)
+}
+
+// challenge says how to show who one is.
+func challenge(h http.Header, status int) {
+	if status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="aibridge"`)
+	}
 }
 
 // describe repeats in headers what clients without an envelope want to know.
@@ -138,15 +158,19 @@ func milliseconds(detail any) (int64, bool) {
 	return ms, ms >= 0 && ms < 1<<40
 }
 
+// setHeader sets a header whose name is canonical, unless the value is empty.
 func setHeader(h http.Header, name, value string) {
 	if value != "" {
-		h.Set(name, headerText(value))
+		h[name] = []string{headerText(value)}
 	}
 }
 
 // headerText is s as a header may carry it: visible ASCII and spaces,
 // anything else as a question mark.
 func headerText(s string) string {
+	if isVisible(s) {
+		return s
+	}
 	text := []rune(s)
 	for i, c := range text {
 		if c < ' ' || c > '~' {
@@ -154,4 +178,14 @@ func headerText(s string) string {
 		}
 	}
 	return string(text)
+}
+
+// isVisible reports whether there is only visible ASCII and spaces.
+func isVisible(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

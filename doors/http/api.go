@@ -24,6 +24,8 @@ import (
 type Router interface {
 	// Handle runs one request envelope and returns its answer.
 	Handle(ctx context.Context, in commands.Inbound) *protocol.Response
+	// Await runs one and gives its answer to take, once and before it returns.
+	Await(ctx context.Context, in commands.Inbound, take func(*protocol.Response))
 	// Submit runs one without waiting; reply is called exactly once.
 	Submit(in commands.Inbound, reply func(*protocol.Response))
 }
@@ -37,6 +39,11 @@ type Options struct {
 	// cookie or the client certificate. Its error is what the caller gets;
 	// one that is not of the protocol becomes a 2001.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
+
+	// Keep returns when the entries of the audit trail are on record that belong
+	// to answers that are about to be written. Optional: without it each is put on
+	// record by itself.
+	Keep func()
 
 	// Grants tells of the end of credentials, which ends the connections that
 	// were opened with them. Nil: they do not end.

@@ -49,6 +49,10 @@ func (s *scripted) Handle(ctx context.Context, in commands.Inbound) *protocol.Re
 	return s.answer(ctx, in, req)
 }
 
+func (s *scripted) Await(ctx context.Context, in commands.Inbound, take func(*protocol.Response)) {
+	take(s.Handle(ctx, in))
+}
+
 func (s *scripted) Submit(in commands.Inbound, reply func(*protocol.Response)) {
 	in.Body = append([]byte(nil), in.Body...)
 	go func() { reply(s.Handle(context.Background(), in)) }()

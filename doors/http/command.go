@@ -33,8 +33,7 @@ func (a *API) postEnvelope(w http.ResponseWriter, r *http.Request) {
 		a.stream(w, r, in, a.handle)
 		return
 	}
-	resp := a.Router.Handle(r.Context(), in)
-	writeEnvelope(w, statusOf(w.Header(), resp), resp)
+	a.await(w, r, in, envelopeOf)
 }
 
 // postCommand takes the params of the command in the path and answers with
@@ -74,7 +73,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, who *protocol.Principa
 		a.stream(w, r, in, a.handle)
 		return
 	}
-	writeResult(w, a.Router.Handle(r.Context(), in))
+	a.await(w, r, in, resultOf)
 }
 
 // handle runs a request envelope and returns the response envelope.

@@ -108,6 +108,10 @@ func (h *heldRouter) Handle(ctx context.Context, in commands.Inbound) *protocol.
 	return h.scripted.Handle(ctx, in)
 }
 
+func (h *heldRouter) Await(ctx context.Context, in commands.Inbound, take func(*protocol.Response)) {
+	take(h.Handle(ctx, in))
+}
+
 // The head of a stream must not wait for something to compress.
 func TestStreamsAreNotHeldBack(t *testing.T) {
 	t.Parallel()

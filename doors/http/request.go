@@ -72,7 +72,11 @@ func isJSON(r *http.Request) bool {
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" && !gzipped(r) {
 		return false
 	}
-	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	said := r.Header.Get("Content-Type")
+	if said == "application/json" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(said)
 	if err != nil || media != "application/json" {
 		return false
 	}
@@ -253,6 +257,9 @@ func traceparent(r *http.Request) string {
 // wantsEvents reports whether the client asked for an event stream.
 func wantsEvents(r *http.Request) bool {
 	for _, accept := range r.Header.Values("Accept") {
+		if accept == "*/*" || accept == "application/json" {
+			continue
+		}
 		for part := range strings.SplitSeq(accept, ",") {
 			media, _, err := mime.ParseMediaType(strings.TrimSpace(part))
 			if err == nil && media == "text/event-stream" {

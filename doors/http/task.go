@@ -31,7 +31,7 @@ func (a *API) getTask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Params = append(protocol.AppendString([]byte(`{"task_id":`), r.PathValue("task_id")), '}')
-	writeResult(w, a.Router.Handle(r.Context(), inbound(r, who, req.Append(nil))))
+	a.await(w, r, inbound(r, who, req.Append(nil)), resultOf)
 }
 
 // accepted says in headers that a result is not the end yet, and where that will

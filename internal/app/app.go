@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/internal/gate"
 	"github.com/aibridge/aibridge/internal/lifecycle"
 	"github.com/aibridge/aibridge/internal/listen"
+	"github.com/aibridge/aibridge/security"
 )
 
 // stopTimeout bounds an orderly stop, beside the time that calls in flight have
@@ -165,7 +166,9 @@ func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string,
 	listener := listen.Secure(s.gate.Listener(s.sockets.Get(name)), secure, s.config.TLS.Only)
 	a.life.Add(name+" connections", func(context.Context) error { return listen.Close(listener) })
 	server := httpdoor.NewServer(handler, s.log)
-	server.ConnContext = gate.WithConn
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return security.Remembering(httpdoor.WithConnection(gate.WithConn(ctx, c)))
+	}
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	a.life.Drain(name+" listener", server.Shutdown)
 	group.Go(d.servers.Serve(server, listener))

@@ -1,12 +1,16 @@
 package app_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,20 +29,26 @@ type path struct {
 	name      string
 	configure func(t *testing.T) func(*app.Config)
 	options   []app.Option
+	web       bool // the conversation goes over HTTP
 }
 
 // paths are those there are: the claim and the entry of a call go to files, on
 // the goroutine that reads the connection or on another, or to NATS; and calls of
-// a form that came before are prepared, or no call is.
+// a form that came before are prepared, or no call is; and they come by MQTT, or by
+// HTTP.
 var paths = []path{
-	{"embedded", func(*testing.T) func(*app.Config) { return func(*app.Config) {} }, nil},
-	{"unprepared", func(*testing.T) func(*app.Config) { return func(*app.Config) {} }, unprepared()},
-	{"synced", func(*testing.T) func(*app.Config) { return func(c *app.Config) { c.Sync = "always" } }, nil},
+	{"embedded", asItComes, nil, false},
+	{"unprepared", asItComes, unprepared(), false},
+	{"synced", func(*testing.T) func(*app.Config) { return func(c *app.Config) { c.Sync = "always" } }, nil, false},
 	{"external NATS", func(t *testing.T) func(*app.Config) {
 		url := startNATS(t)
 		return func(c *app.Config) { c.NATS.URL = url }
-	}, nil},
+	}, nil, false},
+	{"HTTP", asItComes, nil, true},
+	{"HTTP, unprepared", asItComes, unprepared(), true},
 }
+
+func asItComes(*testing.T) func(*app.Config) { return func(*app.Config) {} }
 
 // A spoken envelope is one request of a conversation.
 type spoken struct {
@@ -167,7 +177,15 @@ func discuss(t *testing.T, p path, conversation [][]spoken) (got transcript) {
 	admin := n.Caller(t, "admin")
 	key := field(t, must(t, admin, "key.create", `{"principal_id":"weak"}`), "key")
 	weak := n.Caller(t, "weak", withPassword("apikey", key))
+	var web *visitor
+	if p.web {
+		web = newVisitor(t, n, key)
+	}
 	for _, burst := range conversation {
+		if p.web {
+			got.answers = append(got.answers, web.answersTo(burst)...)
+			continue
+		}
 		got.answers = append(got.answers, answersTo(t, admin, weak, burst)...)
 	}
 	task := field(t, must(t, admin, "skill.invoke", `{"skill_id":"lamp","capability_id":"switch","async":true,"params":{"do":"nothing"}}`), "task_id")
@@ -250,6 +268,71 @@ func answersTo(t *testing.T, admin, weak *bridgetest.Raw, burst []spoken) (answe
 		answers = append(answers, s.id+" "+codeOf(answer)+" "+shape(answer))
 	}
 	return answers
+}
+
+// A visitor has the conversation over HTTP, on connections that are kept alive.
+type visitor struct {
+	t      *testing.T
+	client http.Client
+	url    string
+	weak   string // the key of the caller who may do little
+}
+
+func newVisitor(t *testing.T, n *bridgetest.Node, weak string) *visitor {
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &visitor{t, http.Client{Transport: transport}, n.HTTPURL("/api/v1/commands"), weak}
+}
+
+// answersTo sends a burst at once and puts its answers into the burst's order.
+func (v *visitor) answersTo(burst []spoken) []string {
+	answers := make([]string, len(burst))
+	var asking sync.WaitGroup
+	for i, s := range burst {
+		asking.Go(func() {
+			if answer := v.ask(s); answer != nil {
+				answers[i] = s.id + " " + codeOf(answer) + " " + shape(answer)
+			}
+		})
+	}
+	asking.Wait()
+	return answers
+}
+
+func (v *visitor) ask(s spoken) *protocol.Response {
+	request, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url, strings.NewReader(s.text))
+	if err != nil {
+		v.t.Error(err)
+		return nil
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if s.weak {
+		request.Header.Set("Authorization", "Bearer "+v.weak)
+	}
+	got, err := v.client.Do(request)
+	if err != nil {
+		v.t.Error(err)
+		return nil
+	}
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		v.t.Error(err)
+		return nil
+	}
+	answer, err := protocol.DecodeResponse(bytes.TrimSpace(body), protocol.Limits{})
+	if err != nil {
+		v.t.Errorf("%s: %s: %v", s.text, body, err)
+		return nil
+	}
+	want := http.StatusOK
+	if answer.Err != nil {
+		want = answer.Err.Code.HTTPStatus()
+	}
+	if got.StatusCode != want {
+		v.t.Errorf("%s is answered with status %d, want %d", s.text, got.StatusCode, want)
+	}
+	return answer
 }
 
 func codeOf(r *protocol.Response) string {

@@ -34,6 +34,7 @@ func newAPI(s *state, d *domains, router *commands.Router, south *southbound.Tra
 		Router:          router,
 		Set:             router.Set(),
 		Authenticate:    authenticate,
+		Keep:            s.audit.Keep,
 		Grants:          s.credentials,
 		Agents:          d.agents,
 		Enter:           enterSocket(s.quotas),

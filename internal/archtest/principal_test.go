@@ -35,6 +35,7 @@ var callScoped = map[string]string{
 	"doors/nats.request.who":                     "one request on its way in",
 	"security.Attempt.Who":                       "one attempt to log in, told at once",
 	"security.latest.who":                        "the newest credential of a connection, kept by the authority that judges it",
+	"security.recognition.who":                   "who showed a credential on a connection; it is checked before each use, and shown again",
 	"security.decision.who":                      "compared by pointer with the connection's own, never asked",
 	"commands.permission.who":                    "compared by pointer with the connection's own, never asked",
 	"security.Authenticator.anonymous":           "who shows nothing under --dev; asked for by requests",

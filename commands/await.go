@@ -1,0 +1,66 @@
+package commands
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Await is Handle for callers that write the response at once: take is called
+// once, on any goroutine and before Await returns, and must not block. What it is
+// given is good until it returns, so that the call can be used again.
+func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Response)) {
+	w := waiters.Get().(*waiter)
+	w.take = take
+	in.kept, in.Batched = true, true
+	c := r.submit(in, w.reply)
+	if c.command != nil && c.command.async {
+		runtime.Gosched() // others whose requests are there claim with this one
+		r.Flush()
+	}
+	select {
+	case <-w.done:
+		c.Release()
+		w.take = nil
+		w.over.Store(false)
+		waiters.Put(w)
+		return
+	case <-ctx.Done():
+	}
+	if w.over.Swap(true) {
+		<-w.done
+		c.Release()
+		return
+	}
+	if c.command != nil && c.command.Abandonable {
+		r.abandon(c)
+	}
+	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())
+	c.Release()
+	resp.Err = protocol.AsError(ctx.Err())
+	take(resp)
+}
+
+// A waiter is where Await waits. It is used again unless the caller has left.
+type waiter struct {
+	take  func(*protocol.Response)
+	over  atomic.Bool // it is answered, or nobody waits any more
+	done  chan struct{}
+	reply func(*protocol.Response) // its own
+}
+
+var waiters = sync.Pool{New: func() any {
+	w := &waiter{done: make(chan struct{}, 1)}
+	w.reply = w.answered
+	return w
+}}
+
+func (w *waiter) answered(resp *protocol.Response) {
+	if !w.over.Swap(true) {
+		w.take(resp)
+		w.done <- struct{}{}
+	}
+}
