@@ -216,14 +216,20 @@ func (u *run) tellEdited(r *tools.Result, e *approval.Edited) {
 // comeback is how long to wait for a device that is not back yet.
 const comeback = time.Second
 
-// insist makes one call of a kept run. When the bridge has just begun, devices
-// need a moment to come back: a call that could not be delivered is made again.
+// electing is how long a store may be away for a moment, as while servers of a cluster
+// elect who leads them. It is less than a claim is remembered.
+const electing = claimed / 2
+
+// insist makes one call of a kept run. When the bridge has just begun, devices need
+// a moment to come back: a call that could not be delivered is made again, under
+// another key. While nothing can be stored, nothing is done: such a call is made
+// again under the same key, so that it is done once even if that was wrong.
 func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCall) ([]tools.Result, error) {
 	if err := u.comesBack(ctx, c); err != nil {
 		return nil, err
 	}
-	for {
-		u.step.Begun, u.step.BegunAt = c.ID, u.opts.Now().UnixMilli()
+	u.step.Begun, u.step.BegunAt = c.ID, u.opts.Now().UnixMilli()
+	for began := time.Now(); ; {
 		err := u.Keep(ctx, u.state(), true)
 		if parked.TooMuch(err) {
 			u.step.Begun = ""
@@ -236,7 +242,9 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx) // what was begun is looked at again by who goes on
 		}
-		if protocol.CodeOf(results[0].Err) != protocol.AgentOffline || u.Young == nil || !u.Young() {
+		code := protocol.CodeOf(results[0].Err)
+		away, unstored := code == protocol.AgentOffline && u.Young != nil && u.Young(), code == protocol.StoreUnavailable && time.Since(began) < electing
+		if !away && !unstored {
 			return results, nil
 		}
 		select {
@@ -244,7 +252,10 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		u.step.Attempt++
+		if away {
+			u.step.Attempt++
+			u.step.BegunAt = u.opts.Now().UnixMilli()
+		}
 	}
 }
 

@@ -111,6 +111,7 @@ type world struct {
 	declared  atomic.Pointer[string] // what the bell says of itself
 	roster    []string
 	away      atomic.Int32 // how often the bell is looked for until it is back
+	unstored  atomic.Int32 // how often a call is claimed in vain
 	now       func() time.Time
 	change    func(*parked.Options, *approval.Options)
 }
@@ -268,6 +269,9 @@ func (w *world) ring(ctx context.Context, p *recordstest.Process, x *tools.Execu
 	}
 	if w.bell.claims[key] {
 		return tools.Output{}, protocol.Errorf(protocol.OutcomeUnknown, "it was taken up before")
+	}
+	if w.unstored.Add(-1) >= 0 {
+		return tools.Output{}, protocol.Errorf(protocol.StoreUnavailable, "the store does not answer")
 	}
 	if done, alive := p.Step("claim"); !alive {
 		w.bell.claims[key] = done

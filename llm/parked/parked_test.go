@@ -405,6 +405,42 @@ func TestAnApprovedCallWaitsForItsTool(t *testing.T) {
 	}
 }
 
+// A store that is away for a moment, as while its servers elect who leads them, does
+// not cost what somebody has agreed to: neither when the call is noted, nor when it
+// is claimed.
+func TestAnApprovedCallIsMadeWhenItCanBeStored(t *testing.T) {
+	for name, away := range map[string]func(w *world){
+		"noted": func(w *world) {
+			once := sync.OnceFunc(func() { w.tasks.BreakNext(1) })
+			w.tasks.OnChange(func(_ string, _, now *parked.Record) {
+				if now != nil && now.State == parked.Running {
+					once()
+				}
+			})
+		},
+		"approval": func(w *world) {
+			w.approvals.OnChange(func(_ string, _, now *approval.Record) {
+				if now != nil && now.State == approval.Approved {
+					w.approvals.BreakNext(1)
+				}
+			})
+		},
+		"claimed": func(w *world) { w.unstored.Store(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			_, a := w.waits(t)
+			away(w)
+			if err := w.decide(alice, a, "approve", ""); err != nil {
+				t.Fatal(err)
+			}
+			if said := w.ended(); said != "I heard rung" || w.bell.rings != 1 {
+				t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+			}
+		})
+	}
+}
+
 // A call that was let through before a crash is judged again.
 func TestPolicyMayForbidACallBetweenItsApprovalAndItsEnd(t *testing.T) {
 	w := newWorld(t)

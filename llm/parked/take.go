@@ -89,6 +89,8 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	switch {
 	case errors.Is(err, ErrParked), errors.Is(err, errNotMine):
 	case err != nil && s.ctx.Err() != nil: // the next bridge goes on
+	case protocol.CodeOf(err) == protocol.StoreUnavailable: // and this one when something can be stored again
+		return err
 	default:
 		s.end(ctx, job, result, err)
 	}

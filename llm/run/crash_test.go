@@ -164,6 +164,18 @@ func TestADeviceMayComeBackALittleLaterThanTheBridge(t *testing.T) {
 	}
 }
 
+func TestACallIsMadeWhenItCanBeStored(t *testing.T) {
+	w := imported(t, script(calls("thermostat-go.set_target", `{"celsius":21}`), says("set")))
+	w.device.unstored = 2
+	pauses := 0
+	w.pausing = func(context.Context, time.Duration) error { pauses++; return nil }
+	id := w.start(StartParams{Package: "climate-check", Project: "p"})
+	w.rest(id)
+	if got := w.turns(id)[0].ToolRuns[0]; !strings.HasPrefix(string(got.Result), `{"ok":true`) || pauses != 2 || len(w.device.sets) != 1 || len(w.device.claims) != 1 {
+		t.Errorf("after %d pauses and calls under %d keys it was answered with %s", pauses, len(w.device.claims), got.Result)
+	}
+}
+
 func TestACallThatFailedBeforeACrashIsAttemptedAgain(t *testing.T) {
 	stuck := make(chan struct{})
 	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))

@@ -58,6 +58,7 @@ type handled struct {
 	question *Question  // to the user
 	fatal    bool       // no other call can succeed either
 	offline  bool       // it could not be delivered
+	unstored bool       // it was not begun, as nothing could be stored
 	unknown  bool       // whether it was done cannot be known
 	waits    bool       // it was not begun, as somebody has to agree to it, or to one beside it
 	asks     *tools.Question

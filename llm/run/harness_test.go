@@ -128,6 +128,8 @@ type device struct {
 	holds   bool // set_target does not answer
 	begun   chan struct{}
 	offline bool
+
+	unstored int // how often a call is claimed in vain
 }
 
 func newWorld(t testing.TB, m scripted, change ...func(*Options)) *world {
@@ -204,6 +206,11 @@ func (w *world) thermostat() *tools.Catalogue {
 			Parameters: []tools.Parameter{{Name: "celsius", Kind: tools.Number, Required: true}}},
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 			d.mu.Lock()
+			if d.unstored > 0 {
+				d.unstored--
+				d.mu.Unlock()
+				return tools.Output{}, protocol.Errorf(protocol.StoreUnavailable, "the store does not answer")
+			}
 			if key := tools.KeyOf(ctx); d.claims[key] {
 				d.mu.Unlock()
 				return tools.Output{}, protocol.Errorf(protocol.OutcomeUnknown, "it was begun, and how it ended is not known")

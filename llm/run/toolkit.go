@@ -306,15 +306,21 @@ const (
 	comebackPause = time.Second
 )
 
-// insist runs a call under a key. When the bridge has just begun, devices need
-// a moment to come back: a call that could not be delivered is made again.
+// insist runs a call under a key. When the bridge has just begun, devices need a
+// moment to come back: a call that could not be delivered is made again, under another
+// key. While nothing can be stored, as when servers elect who leads them, nothing is
+// done: such a call is made again under the same key.
 func (k *toolkit) insist(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall, key string) handled {
-	h := k.run(tools.WithKey(ctx, key), box, c)
-	for n := 1; n <= comeback && h.offline && k.young != nil && k.young(); n++ {
+	next := key
+	h := k.run(tools.WithKey(ctx, next), box, c)
+	for n := 1; n <= comeback && (h.unstored || h.offline && k.young != nil && k.young()); n++ {
 		if k.pause(ctx, comebackPause) != nil {
 			break
 		}
-		h = k.run(tools.WithKey(ctx, fmt.Sprintf("%s.%d", key, n)), box, c) // under the other it stays undelivered
+		if h.offline {
+			next = fmt.Sprintf("%s.%d", key, n) // under the other it stays undelivered
+		}
+		h = k.run(tools.WithKey(ctx, next), box, c)
 	}
 	return h
 }
@@ -392,7 +398,7 @@ func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result)
 	h.fatal = r.Fatal
 	if r.Err != nil {
 		code := protocol.CodeOf(r.Err)
-		h.offline = code == protocol.AgentOffline
+		h.offline, h.unstored = code == protocol.AgentOffline, code == protocol.StoreUnavailable
 		h.unknown = code == protocol.OutcomeUnknown || code == protocol.IDReused // the same arguments in another order
 	}
 	h.message = answerTo(c, h.Result, h.code != "", r.Output.Segments)
