@@ -52,7 +52,7 @@ type binary struct {
 
 // startBinary runs the bridge on the data folder and waits until it says
 // where it listens. It ends with the test.
-func startBinary(t *testing.T, data string, flags ...string) *binary {
+func startBinary(t testing.TB, data string, flags ...string) *binary {
 	t.Helper()
 	path, err := build()
 	if err != nil {
@@ -72,7 +72,14 @@ func startBinary(t *testing.T, data string, flags ...string) *binary {
 }
 
 // start runs the process until it listens, or has ended by itself.
-func (b *binary) start(t *testing.T, deadline time.Time, flags ...string) bool {
+func (b *binary) start(t testing.TB, deadline time.Time, flags ...string) bool {
+	t.Helper()
+	b.launch(t, flags...)
+	return b.listens(t, deadline)
+}
+
+// launch runs the process.
+func (b *binary) launch(t testing.TB, flags ...string) {
 	t.Helper()
 	_ = os.Remove(filepath.Join(b.data, "addresses.json"))
 	b.cmd = exec.Command(b.path, append([]string{
@@ -86,6 +93,11 @@ func (b *binary) start(t *testing.T, deadline time.Time, flags ...string) bool {
 		close(b.ended)
 	}()
 	t.Cleanup(b.kill)
+}
+
+// listens waits until the process says where it listens, or has ended by itself.
+func (b *binary) listens(t testing.TB, deadline time.Time) bool {
+	t.Helper()
 	for ; ; time.Sleep(5 * time.Millisecond) {
 		var err error
 		if b.addresses, err = listen.ReadAddresses(b.data); err == nil {

@@ -71,7 +71,7 @@ func TestADispatchOutlivesTheBridge(t *testing.T) {
 	}
 }
 
-func ask(t *testing.T, c *client.Client, command, params string, result any) {
+func ask(t testing.TB, c *client.Client, command, params string, result any) {
 	t.Helper()
 	raw, err := client.Call[json.RawMessage](t.Context(), c, command, json.RawMessage(params), client.Fresh(), client.WithTimeout(2*bridgetest.Patience))
 	if err != nil {

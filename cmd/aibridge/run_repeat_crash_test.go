@@ -105,7 +105,7 @@ func waitFor(t *testing.T, c <-chan struct{}, what string, b *binary) {
 	}
 }
 
-func serveBell(t *testing.T, b *binary, idempotent bool, ring func(), change ...func(*client.Capability)) {
+func serveBell(t testing.TB, b *binary, idempotent bool, ring func(), change ...func(*client.Capability)) {
 	t.Helper()
 	c := dial(t, b, client.WithAgent(client.Agent{ID: "bell"}))
 	capability := client.Capability{
