@@ -210,7 +210,7 @@ func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, l
 			continue
 		}
 		p := t.purse(b, owner, now)
-		if what := b.exceeded(t.spent(p), d.tokens); what != "" {
+		if what := b.exceeded(t.spent(p), d); what != "" {
 			return nil, nil, nil, protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
 				With("limit", what).With("retry_after_ms", p.To.Sub(now).Milliseconds())
 		}
@@ -224,8 +224,13 @@ func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, l
 	if bound && room < need.Tokens {
 		return nil, nil, t.settled, nil
 	}
+	for _, p := range purses {
+		if t.bridges == nil && !t.affords(p, d.cost(0)) {
+			return nil, nil, t.settled, nil
+		}
+	}
 	r = &reservation{t: t}
-	if bound && d.open {
+	if bound, room := t.paid(purses, d, bound, room); bound && d.open {
 		r.answer = max(1, min(room-d.tokens, max(leastAnswer, min(room/8, mostAnswer))))
 	}
 	for _, p := range purses {
@@ -256,6 +261,19 @@ func (t *treasury) room(purses []boundedPurse) (bound bool, room int64) {
 		if p.limit.Tokens > 0 {
 			if free := t.free(p).Tokens; !bound || free < room {
 				bound, room = true, free
+			}
+		}
+	}
+	return bound, room
+}
+
+// paid is the room for a query with an answer that nothing else bounds, if it also has
+// to be paid for.
+func (t *treasury) paid(purses []boundedPurse, d demand, bound bool, room int64) (bool, int64) {
+	for _, p := range purses {
+		if p.limit.Cost > 0 && d.price.Output > 0 {
+			if pays := d.tokens + d.answerFor(t.free(p).Cost); !bound || pays < room {
+				bound, room = true, pays
 			}
 		}
 	}
@@ -302,6 +320,22 @@ func (d demand) cost(answer int64) float64 {
 	return d.price.cost(chat.Usage{Input: int(d.input), Output: int(output)})
 }
 
+// leastCost is what a query costs at least, if its answer is as long as it may be, or
+// a word if that is left to the budgets.
+func (d demand) leastCost() float64 {
+	output := d.tokens - d.input
+	if d.open {
+		output = 1
+	}
+	return d.price.cost(chat.Usage{Input: int(d.input), Output: int(output)})
+}
+
+// answerFor is how many tokens an answer may have for a cost, with the question.
+func (d demand) answerFor(cost float64) int64 {
+	rest := cost - d.price.cost(chat.Usage{Input: int(d.input)})
+	return max(0, int64(min(rest*1e6/d.price.Output, mostAnswer*8)))
+}
+
 // bounds tells whether a principal is under the budget, and who of those that
 // are spends it.
 func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
@@ -318,13 +352,15 @@ func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
 	return owner, b.covers(owner)
 }
 
-func (b *Budget) exceeded(spent Quantity, tokens int64) string {
+// exceeded names what is spent of a budget, so that a query cannot be paid for even
+// if no other one is under way; "" for nothing.
+func (b *Budget) exceeded(spent Quantity, d demand) string {
 	switch {
 	case b.Requests > 0 && spent.Requests >= b.Requests:
 		return "requests"
-	case b.Tokens > 0 && (spent.Tokens >= b.Tokens || spent.Tokens+tokens > b.Tokens):
+	case b.Tokens > 0 && (spent.Tokens >= b.Tokens || spent.Tokens+d.tokens > b.Tokens):
 		return "tokens"
-	case b.Cost > 0 && spent.Cost >= b.Cost:
+	case b.Cost > 0 && (spent.Cost >= b.Cost || spent.Cost+d.leastCost() > b.Cost):
 		return "cost"
 	}
 	return ""

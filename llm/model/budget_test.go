@@ -147,3 +147,29 @@ func TestAnAnswerThatIsNotCountedIsEstimated(t *testing.T) {
 		t.Errorf("the next one: %v", err)
 	}
 }
+
+// A query that may cost more than is left of a budget is not let in, even if it is the
+// only one, and an answer that nobody bounds is as long as the rest pays for.
+func TestACostIsNotExceededByOneQueryAlone(t *testing.T) {
+	price := Price{Input: 1_000_000, Output: 1_000_000} // 1 a token
+	open, bounded := demand{tokens: 10, input: 10, open: true, price: price}, demand{tokens: 40, input: 10, price: price}
+	tr := newTreasury(nil, time.Now)
+	tr.configure([]Budget{{Per: "principal", Window: "day", Cost: 100}})
+	spend := func(d demand, answer int64, used int) {
+		t.Helper()
+		r, err := tr.reserve(t.Context(), alice, d)
+		if err != nil || r.answer != answer {
+			t.Fatalf("an answer of %d tokens is let in: %+v, %v", answer, r, err)
+		}
+		r.settle(chat.Usage{Input: 10, Output: used}, price.cost(chat.Usage{Input: 10, Output: used}))
+	}
+	spend(open, 90, 40)   // 50
+	spend(bounded, 0, 20) // 80
+	if _, err := tr.reserve(t.Context(), alice, bounded); protocol.CodeOf(err) != protocol.BudgetSpent {
+		t.Errorf("a query for 40 of the 20 that are left: %v", err)
+	}
+	spend(open, 10, 9) // 99
+	if _, err := tr.reserve(t.Context(), alice, open); protocol.CodeOf(err) != protocol.BudgetSpent {
+		t.Errorf("a query for 11 of what is left: %v", err)
+	}
+}
