@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -125,4 +126,17 @@ func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(
 func (b *binary) kill() {
 	_ = b.cmd.Process.Kill()
 	<-b.ended
+}
+
+// stop ends the process as a supervisor does.
+func (b *binary) stop(t *testing.T) {
+	t.Helper()
+	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-b.ended:
+	case <-time.After(bridgetest.Patience):
+		t.Fatalf("the bridge does not end:\n%s", b.log)
+	}
 }

@@ -19,7 +19,7 @@ func TestPromisesAreTriedBesideABridgeThatRuns(t *testing.T) {
 			t.Errorf("%s is %s: %s", p.Promise, p.State, p.What)
 		}
 	}
-	if code != 0 || len(found.Promises) != 9 {
+	if code != 0 || len(found.Promises) != 10 {
 		t.Errorf("exit code %d after %d promises: %s", code, len(found.Promises), stderr)
 	}
 }

@@ -153,6 +153,18 @@ func withStore(ctx context.Context, c config.Config, do func(*store.Store) error
 	return do(s)
 }
 
+// VerifyState reads every record of some tables as a bridge does that starts, and says
+// what is damaged or lost.
+func VerifyState(ctx context.Context, c config.Config, tables []string) error {
+	c.AcceptLoss = false
+	return withStore(ctx, c, func(s *store.Store) error {
+		for _, name := range tables {
+			store.NewTable[json.RawMessage](s, name)
+		}
+		return s.Load(ctx)
+	})
+}
+
 // Keep removes the records of all tables of a bridge at rest but some. It is for
 // copies of a state that are not to go on with anything.
 func Keep(ctx context.Context, c config.Config, kept func(table string) bool, all []string) error {

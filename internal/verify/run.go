@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	if t.trail, err = restore(ctx, t.config, o.Archive, o.Original); err != nil {
 		return nil, err
 	}
-	results := []Result{resultOf(wholeTrail, wholeTrail.try(ctx, t))}
+	results := []Result{resultOf(wholeState, wholeState.try(ctx, t)), resultOf(wholeTrail, wholeTrail.try(ctx, t))}
 	t.config.AcceptLoss = true // what is wrong with the state was said by now
 	stop, err := t.start(ctx)
 	if err != nil {

@@ -7,17 +7,36 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/aibridge/aibridge/internal/storage"
 )
 
 var (
+	wholeState    = promise{"state", "every record of your bridge is there and can be read", "", tryState}
 	wholeTrail    = promise{"audit trail", "the trail of your bridge verifies to its end", "", tryTrail}
 	tamperedTrail = promise{"tampered audit", "a byte that was changed in the copy's trail was found", "the copy's trail verified before", tryTampering}
 )
 
 // evidence is the folder with the trail, in the data folder.
 const evidence = "evidence"
+
+// tryState reads the state of a bridge at rest where it is, since a backup leaves out
+// what the store does not give any more. A bridge that runs has read its own.
+func tryState(ctx context.Context, t *trials) error {
+	if t.Original == "" {
+		return cannot("there is a backup alone, which may have left out what was damaged: run this on the bridge's data folder")
+	}
+	tables := slices.Concat(keptTables, emptiedTables)
+	err := storage.VerifyState(ctx, t.Config, tables)
+	if errors.Is(err, storage.ErrInUse) {
+		err = storage.VerifyState(ctx, t.config, tables)
+	}
+	if err != nil {
+		return breaks("a bridge would not start on it: %s", err)
+	}
+	return nil
+}
 
 func tryTrail(ctx context.Context, t *trials) error {
 	if !t.trail {
