@@ -15,8 +15,8 @@ const maxArgumentFile = 64 << 20
 // read from a file ("@-" for standard input) that later words add to, and a word
 // {…} is such an object itself. Dots
 // lead into objects (params.celsius=25). A value is taken as the type that the
-// command's schema wants; where the schema is silent, as JSON if it is JSON
-// and as text otherwise.
+// command's schema wants, a list also as words with commas between; where the schema is
+// silent, as JSON if it is JSON and as text otherwise.
 func parseArguments(words []string, schema json.RawMessage, stdin io.Reader) (map[string]any, error) {
 	params := make(map[string]any)
 	for _, word := range words {
@@ -111,6 +111,9 @@ func typed(text, kind string) any {
 	}
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
+	}
+	if kind == "array" {
+		return strings.Split(text, ",")
 	}
 	return text // wrong for a number, and the bridge says so better
 }

@@ -22,7 +22,7 @@ func TestWordsBecomeParameters(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"skill_id":"from-file","params":{"a":1}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	schema := json.RawMessage(`{"type":"object","properties":{"skill_id":{"type":"string"},"limit":{"type":"integer"},"params":{"type":"object"}}}`)
+	schema := json.RawMessage(`{"type":"object","properties":{"skill_id":{"type":"string"},"limit":{"type":"integer"},"params":{"type":"object"},"by":{"type":"array"}}}`)
 	for name, test := range map[string]struct {
 		words []string
 		want  string
@@ -33,6 +33,8 @@ func TestWordsBecomeParameters(t *testing.T) {
 		"JSON where nothing is said":     {[]string{"params.n=1", "params.t=true", "params.s=on", `params.o={"x":[1]}`}, `{"params":{"n":1,"o":{"x":[1]},"s":"on","t":true}}`},
 		"an equals sign in the value":    {[]string{"skill_id=a=b"}, `{"skill_id":"a=b"}`},
 		"a file, and words on top of it": {[]string{"@" + file, "params.b=2"}, `{"params":{"a":1,"b":2},"skill_id":"from-file"}`},
+		"words where a list is wanted":   {[]string{"by=day,model"}, `{"by":["day","model"]}`},
+		"a list where one is wanted":     {[]string{`by=["day"]`}, `{"by":["day"]}`},
 		"standard input":                 {[]string{"@-"}, `{"from":"stdin"}`},
 		"JSON, and words on top of it":   {[]string{`{"params":{"a":1}}`, "params.b=2"}, `{"params":{"a":1,"b":2}}`},
 		"nothing":                        {nil, `{}`},

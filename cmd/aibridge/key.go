@@ -36,7 +36,7 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 		Example: `  aibridge key create lamp-1
   aibridge key create anna --kind operator --role operator --expires 720h --out anna.key
   aibridge key create dashboard --kind operator --role observer --scope 'skill:discover' --scope 'agent:*'
-  aibridge key create shop --kind operator --model fast --window day --cost 5 --per-minute 30`,
+  aibridge key create shop --kind operator --role operator --scope 'llm:*' --model fast --window day --cost 5 --per-minute 30`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := map[string]any{"principal_id": args[0]}
