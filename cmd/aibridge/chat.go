@@ -243,14 +243,20 @@ func (c *conversation) noteWaiting(tool, task string) {
 		return
 	}
 	c.waits = task
-	c.note(fmt.Sprintf("[waiting for an operator to agree to %s; the answer comes here, and later by: aibridge task follow %s]", tool, task))
+	c.beginLine()
+	fmt.Fprintf(c.notes, "[waiting for an operator to agree to %s; the answer comes here, and later by: aibridge task follow %s]\n", cell(tool), cell(task))
 }
 
 // note shows what a model does, on a line of its own.
 func (c *conversation) note(text string) {
+	c.beginLine()
+	fmt.Fprintln(c.notes, inRow(cell(text)))
+}
+
+// beginLine ends the line of the answer, if one is begun.
+func (c *conversation) beginLine() {
 	if c.written != "" && !strings.HasSuffix(c.written, "\n") {
 		fmt.Fprintln(c.out)
 		c.written += "\n"
 	}
-	fmt.Fprintln(c.notes, inRow(cell(text)))
 }

@@ -55,12 +55,17 @@ func (s *runState) changes() bool { return s.Phase == "Running" || s.Phase == "W
 
 // run sends one command and shows the run until it is at rest.
 func (f *runFollower) run(cmd *cobra.Command, command string, params map[string]any) error {
-	ctx := cmd.Context()
-	c, err := f.target.dial(ctx)
+	c, err := f.target.dial(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	return f.follow(cmd, c, command, params)
+}
+
+// follow is run over a connection.
+func (f *runFollower) follow(cmd *cobra.Command, c *client.Client, command string, params map[string]any) error {
+	ctx := cmd.Context()
 	input := bufio.NewReader(cmd.InOrStdin())
 	followed := ""
 	for {

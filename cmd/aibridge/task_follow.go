@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -22,7 +23,8 @@ func taskFollowCommand() *cobra.Command {
 		Short: "Show the events of a task on standard error until it has ended, and then its result",
 		Long: `Show the events of a task as they come, on standard error, until the task has
 ended, and then its result. It may wait for days, for somebody to agree to a
-call: interrupt it and follow the task again whenever you like.`,
+call: interrupt it and follow the task again whenever you like. The id of a run of
+a workflow is followed like by aibridge run follow.`,
 		Example:           "  aibridge task follow 01980a3e-9f6b-7c54-8b1e-3f2d6a7c9e10",
 		Args:              exactArgs(1),
 		ValidArgsFunction: completeArguments(&target, "task.get", "task_id"),
@@ -33,7 +35,11 @@ call: interrupt it and follow the task again whenever you like.`,
 			}
 			defer c.Close()
 			t, err := followTask(cmd.Context(), c, cmd.ErrOrStderr(), protocol.TaskID(args[0]))
-			if err != nil {
+			switch {
+			case isRun(err):
+				follower := runFollower{shown: shown}
+				return follower.follow(cmd, c, "llm.run.status", map[string]any{"run_id": args[0]})
+			case err != nil:
 				return err
 			}
 			return t.show(cmd.OutOrStdout(), shown)
@@ -73,8 +79,17 @@ func (t *followedTask) over() bool {
 // lookEvery is how often a task is asked for whose events may be lost.
 const lookEvery = 10 * time.Second
 
+// isRun reports whether the bridge says that what is asked for as a task is a run.
+func isRun(err error) bool {
+	var coded *protocol.Error
+	return errors.As(err, &coded) && coded.Code == protocol.NotFound && coded.Details["run_id"] != nil
+}
+
 // followTask shows the events of a task until it has ended.
 func followTask(ctx context.Context, c *client.Client, notes io.Writer, id protocol.TaskID) (*followedTask, error) {
+	if _, err := client.Call[followedTask](ctx, c, "task.get", map[string]any{"task_id": id}); err != nil {
+		return nil, err
+	}
 	happened := make(chan struct{}, 1)
 	printer := &eventPrinter{out: notes}
 	if _, err := c.Subscribe(ctx, c.Topics().TaskEvent(id), func(ctx context.Context, m client.Message) {

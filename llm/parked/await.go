@@ -66,24 +66,25 @@ func (s *Service) Until(ctx context.Context, wait time.Duration) time.Time {
 
 // Await waits until a task has ended, and returns its result, or its error. It
 // reports false if the task still waits for a decision at that time, or when ctx
-// ends or the bridge stops. What the task tells meanwhile goes to tell, too.
+// ends or the bridge stops. What the task tells meanwhile goes to tell, too. The task
+// was kept: if the bridge does not see it yet, as its store is slow, it waits.
 func (s *Service) Await(ctx context.Context, id protocol.TaskID, until time.Time, tell func(event string, data any)) (result json.RawMessage, ended bool, err error) {
 	a := &attendance{changed: make(chan struct{}, 1), tell: tell}
 	s.attend(id, a)
 	defer a.leave() // it counts as told until the end is, see publish
 	patience := time.NewTimer(until.Sub(s.opts.Now()))
 	defer patience.Stop()
-	over := false
-	for {
+	for over, seen := false, false; ; {
 		r, _, ok := s.opts.Tasks.Get(string(id))
+		seen = seen || ok
 		switch {
-		case !ok:
+		case !ok && seen:
 			s.miss(id, a)
 			return nil, true, protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
-		case r.State.Over():
+		case ok && r.State.Over():
 			result, err = s.outcome(r)
 			return result, true, err
-		case over && r.State == Waiting, ctx.Err() != nil, s.ctx.Err() != nil:
+		case over && (!ok || r.State == Waiting), ctx.Err() != nil, s.ctx.Err() != nil:
 			return s.giveUp(id, a)
 		}
 		select {

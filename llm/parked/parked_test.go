@@ -405,6 +405,32 @@ func TestAnApprovedCallWaitsForItsTool(t *testing.T) {
 	}
 }
 
+// A store that is slow has stored a task that its bridge does not see yet. Who waits for
+// it waits on, and is not told that there is none.
+func TestATaskThatIsNotSeenYetIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.waits(t)
+	kept := *r
+	w.tasks.Lose(string(r.ID))
+	if _, ended, err := w.parked.Await(t.Context(), kept.ID, time.Now(), nil); ended || err != nil {
+		t.Errorf("not seen yet, it has ended: %v, %v", ended, err)
+	}
+	told := make(chan error, 1)
+	go func() {
+		_, _, err := w.parked.Await(context.Background(), kept.ID, time.Now().Add(time.Hour), nil)
+		told <- err
+	}()
+	if _, err := w.tasks.Create(t.Context(), string(kept.ID), &kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; err != nil {
+		t.Errorf("who waited is told %v", err)
+	}
+}
+
 // A store that is away for a moment, as while its servers elect who leads them, does
 // not cost what somebody has agreed to: neither when the call is noted, nor when it
 // is claimed.
