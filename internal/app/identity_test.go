@@ -494,7 +494,7 @@ func TestTheSDKRenewsItsTokenByItself(t *testing.T) {
 	})
 }
 
-func field(t *testing.T, result json.RawMessage, name string) string {
+func field(t testing.TB, result json.RawMessage, name string) string {
 	t.Helper()
 	var fields map[string]any
 	if err := json.Unmarshal(result, &fields); err != nil {

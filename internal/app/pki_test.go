@@ -227,7 +227,7 @@ func metric(t *testing.T, n *bridgetest.Node, prefix string) string {
 	return ""
 }
 
-func adminKey(t *testing.T, n *bridgetest.Node) string {
+func adminKey(t testing.TB, n *bridgetest.Node) string {
 	t.Helper()
 	key, err := os.ReadFile(filepath.Join(n.Config.Data, app.AdminKeyFile))
 	if err != nil {
