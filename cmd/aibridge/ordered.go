@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 )
 
 // An orderedObject is a JSON object whose fields keep their order: the bridge
@@ -88,4 +90,11 @@ func (o *orderedObject) without(name string) (json.RawMessage, error) {
 		out = append(append(append(out, key...), ':'), fields[field]...)
 	}
 	return append(out, '}'), nil
+}
+
+// with is the object with the fields of another one in place of one of its own.
+func (o *orderedObject) with(at int, inner *orderedObject) *orderedObject {
+	made := &orderedObject{names: slices.Concat(o.names[:at], inner.names, o.names[at+1:]), values: maps.Clone(o.values), raw: o.raw}
+	maps.Copy(made.values, inner.values)
+	return made
 }

@@ -99,6 +99,7 @@ type column struct {
 func (c *column) wide() bool { return c.width > wideColumn && !strings.HasSuffix(c.name, "_id") }
 
 func writeRows(w io.Writer, rows []*orderedObject, ink ink) {
+	rows = unfolded(rows)
 	var columns []*column
 	for i, row := range rows {
 		for _, name := range row.names {
@@ -161,6 +162,27 @@ func named(value any) any {
 		}
 	}
 	return names
+}
+
+// unfolded has a row for each object in the list of a row that is a name and a list,
+// such as the versions of a secret, where these have no identifier that could stand
+// for them in a cell.
+func unfolded(rows []*orderedObject) (flat []*orderedObject) {
+	for _, row := range rows {
+		at := slices.IndexFunc(row.names, func(name string) bool {
+			list, ok := objects(row.values[name])
+			return ok && len(list) > 0 && identifier(list[0]) == any(list[0])
+		})
+		if at < 0 || len(row.names) != 2 {
+			flat = append(flat, row)
+			continue
+		}
+		list, _ := objects(row.values[row.names[at]])
+		for _, inner := range list {
+			flat = append(flat, row.with(at, inner))
+		}
+	}
+	return flat
 }
 
 // identifier is the first identifier of an object, or the object.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -35,5 +36,16 @@ func TestHiddenCharactersAreNamed(t *testing.T) {
 	}
 	if got := legible("a\tb\nc\x1b\u200bd"); got != "a\tb\nc <U+200B>d" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestANameWithAListIsARowForEach(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeTable(&out, json.RawMessage(`{"secrets":[{"secret":"data_key","versions":[{"version":"b","state":"active"},{"version":"a","state":"old"}]},{"secret":"pepper","versions":[]}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	want := "SECRET    VERSION  STATE   \ndata_key  b        active  \ndata_key  a        old     \npepper                    \n"
+	if got := strings.ReplaceAll(out.String(), " \n", "\n"); strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("shown as\n%s", out.String())
 	}
 }
