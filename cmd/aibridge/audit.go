@@ -23,7 +23,7 @@ import (
 
 func auditCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "See who did what on a bridge, and check that the record is whole"}
-	cmd.AddCommand(auditTailCommand(), auditQueryCommand(), auditVerifyCommand())
+	cmd.AddCommand(auditTailCommand(), auditQueryCommand(), auditVerifyCommand(), auditExportCommand())
 	return cmd
 }
 
@@ -338,6 +338,7 @@ func auditVerifyCommand() *cobra.Command {
 	var target target
 	var heads []string
 	var offline bool
+	var export auditExport
 	var shown format
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -352,10 +353,17 @@ there any more: a bridge that has ended without a word has its chain closed by
 another one. The heads of others are given as --head BRIDGE=SEQ:HASH.
 
 With --offline the data folder of a stopped bridge is checked; AIBRIDGE_CONFIG
-names its configuration if it has one.`,
+names its configuration if it has one.
+
+With --file an export is checked, wherever it lies, and no bridge is asked:
+--signed-by is the key that aibridge audit export has shown.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			result, err := verifyAudit(cmd.Context(), &target, heads, offline)
+			verify := func() (json.RawMessage, error) { return verifyAudit(cmd.Context(), &target, heads, offline) }
+			if export.file != "" || len(export.keys) > 0 {
+				verify = func() (json.RawMessage, error) { return export.verify(heads) }
+			}
+			result, err := verify()
 			if err != nil {
 				return err
 			}
@@ -377,6 +385,9 @@ names its configuration if it has one.`,
 	target.addFlags(cmd.Flags())
 	cmd.Flags().StringArrayVar(&heads, "head", nil, "head that an earlier verification ended with, SEQ:HASH or BRIDGE=SEQ:HASH; may be given several times")
 	cmd.Flags().BoolVar(&offline, "offline", false, "check the data folder of a bridge that is not running")
+	cmd.Flags().StringVar(&export.file, "file", "", "check this export")
+	cmd.Flags().StringArrayVar(&export.keys, "signed-by", nil, "public key of the bridge that made the export; may be given several times")
+	cmd.MarkFlagsMutuallyExclusive("offline", "file")
 	shown.addFlags(cmd)
 	return cmd
 }

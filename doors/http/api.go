@@ -68,6 +68,10 @@ type Options struct {
 	// says why not; without the function there is no /backup.
 	Backup func(ctx context.Context, who *protocol.Principal, withoutContents bool, w io.Writer) error
 
+	// ExportAudit writes a file of the audit trail that can be verified by itself, or
+	// says why not; without the function there is no /audit/export.
+	ExportAudit func(ctx context.Context, who *protocol.Principal, w io.Writer) error
+
 	// Southbound answers what comes to the paths of the LLM protocol in the
 	// southbound dialect. Optional; without it they take bare params only.
 	Southbound Southbound
@@ -207,6 +211,9 @@ func (a *API) routes() http.Handler {
 	}
 	if a.Backup != nil {
 		mux.Handle("/backup", methods{post: a.backup})
+	}
+	if a.ExportAudit != nil {
+		mux.Handle("POST /audit/export", methods{post: a.exportAudit}) // the console has GET /audit/
 	}
 	mux.Handle("/ws", methods{get: a.socketDoor().ServeHTTP})
 	mux.Handle("/api/v1/commands", compress(methods{get: docs.list, post: a.postEnvelope}))

@@ -27,6 +27,17 @@ func addStatusPaths(paths object) {
 			"403": errorResponse([]protocol.Code{protocol.PermissionDenied}),
 		},
 	}}
+	paths["/audit/export"] = object{"post": object{
+		"operationId": "exportAudit", "summary": "Export the audit trails of all bridges, signed, for administrators.", "tags": []string{tagStatus},
+		"responses": object{
+			"200": object{"description": "The export, for aibridge audit verify --file. One that is cut off has no signature.", "content": object{
+				"application/jsonl": object{"schema": object{"type": "string"}},
+			}},
+			"401": errorResponse([]protocol.Code{protocol.NotAuthenticated, protocol.CredentialInvalid}),
+			"403": errorResponse([]protocol.Code{protocol.PermissionDenied}),
+			"503": errorResponse([]protocol.Code{protocol.StoreUnavailable, protocol.Busy}),
+		},
+	}}
 	paths["/backup"] = object{"post": object{
 		"operationId": "backup", "summary": "Make a backup of everything the bridge knows, for administrators.", "tags": []string{tagStatus},
 		"parameters": []object{query("contents", "false leaves out the contents of files", object{"type": "boolean"})},

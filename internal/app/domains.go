@@ -29,6 +29,7 @@ import (
 	"github.com/aibridge/aibridge/registry/shadow"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/policy"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
@@ -59,6 +60,7 @@ type domains struct {
 	rights     *security.TopicRights
 	feed       *feed.Feed // of events, for those who do not speak MQTT
 	backups    *backup.Service
+	audits     *audit.Service
 	secrets    *security.SecretService
 	quotas     *security.QuotaService
 	announcers *store.Table[homeassistant.Announcer]
@@ -148,6 +150,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 		return nil, err
 	}
 	d.secrets = newSecrets(s, d, ring)
+	d.audits = newAudits(s, d.relay)
 	d.quotas = newQuotaReadings(s, parties.Keys, d.relay)
 	d.rights, err = openRights(s, authz.Standing{Agents: d.agents, Caps: d.channels, Scenes: d.scenes, Tasks: d.tasks, Runs: d.runs, Files: d.files.Service})
 	if err != nil {
@@ -177,7 +180,7 @@ func newFeed(s *state, rights *security.TopicRights) *feed.Feed {
 // families are the domains with commands.
 func (d *domains) families() []family {
 	return []family{
-		d.feed, d.agents, d.shadows, d.doctor, d.channels, d.scenes, d.tasks, d.identities.keys, d.secrets, d.quotas, d.identities.tokens, d.policies, d.identities.pki,
+		d.feed, d.agents, d.shadows, d.doctor, d.channels, d.scenes, d.tasks, d.identities.keys, d.secrets, d.audits, d.quotas, d.identities.tokens, d.policies, d.identities.pki,
 		d.files, d.mirror, d.links, d.tools.servers, d.remote, d.llm, d.chats, d.approvals, d.runs,
 	}
 }

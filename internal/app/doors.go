@@ -51,7 +51,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 		return nil, err
 	}
 	delayMessages(s, d, server)
-	families := append(d.families(), readings, newSessions(s, d.relay), newAudits(s, d.relay))
+	families := append(d.families(), readings, newSessions(s, d.relay))
 	set, err := commands.NewSet(append(gather(families...), s.commands...)...)
 	if err != nil {
 		return nil, err

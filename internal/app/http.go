@@ -41,6 +41,7 @@ func newAPI(s *state, d *domains, router *commands.Router, south *southbound.Tra
 		Ready:           ready.Check,
 		Metrics:         metricsFor(s, router.Set()),
 		Backup:          d.backups.WriteFor,
+		ExportAudit:     newTrailExport(s, d.audits).WriteFor,
 		AllowedHosts:    s.config.Hosts,
 		AllowedOrigins:  s.config.Origins,
 		LoopbackOrigins: s.config.Dev,

@@ -46,7 +46,7 @@ func TestWhatEachRoleMayDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	actions := []string{policy.ActFor, policy.ReadMetrics, policy.TakeBackup}
+	actions := []string{policy.ActFor, policy.ReadMetrics, policy.TakeBackup, policy.ExportAudit}
 	for c := range set.All() {
 		actions = append(actions, c.Action)
 	}

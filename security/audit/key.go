@@ -18,10 +18,11 @@ const KeySize = 32
 // A Key seals entries, and hides parameters. Its holder can forge the
 // record; it belongs where the record is not.
 type Key struct {
-	chain  chainID
-	secret []byte
-	params sync.Pool // of *digester
-	seals  sync.Pool // the same
+	chain   chainID
+	secret  []byte
+	exports []byte    // seed of the key that signs exports
+	params  sync.Pool // of *digester
+	seals   sync.Pool // the same
 }
 
 // NewKey makes a key out of a secret of [KeySize] random bytes.
@@ -29,7 +30,7 @@ func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != KeySize {
 		return nil, fmt.Errorf("audit: the key has %d bytes instead of %d", len(secret), KeySize)
 	}
-	k := &Key{secret: derive(secret, "seals")}
+	k := &Key{secret: derive(secret, "seals"), exports: derive(secret, "exports")}
 	k.chain = chainID(derive(secret, "chain"))
 	k.seals.New = func() any { return &digester{Hash: hmac.New(sha256.New, k.secret)} }
 	hiding := derive(secret, "parameters")

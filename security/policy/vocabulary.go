@@ -25,6 +25,7 @@ const (
 
 	ReadMetrics = "metrics:read"  // how the bridge is, in figures
 	TakeBackup  = "bridge:backup" // of everything in every space
+	ExportAudit = "audit:export"  // of what was done in every space
 )
 
 // Groups of actions besides one for every family, Action::"skill".
@@ -76,6 +77,7 @@ func newVocabulary(set *commands.Set) *vocabulary {
 
 		ReadMetrics: {"metrics", groupRead},
 		TakeBackup:  {"bridge", groupAdministration},
+		ExportAudit: {"audit", groupAdministration},
 	}}
 	groups := map[string]bool{
 		groupRead: true, groupWrite: true, groupAct: true, groupAdministration: true, groupExtension: true,
