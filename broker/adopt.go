@@ -76,27 +76,18 @@ func (t *turn) bequeath(f *firedWill) {
 // calls then when it is stored for whom it has to be.
 func (b *Broker) publishFor(f *firedWill, then func()) {
 	t := b.getTurn().begin()
-	if b.journal == nil {
-		t.publishWill(f.client, f.will)
-		b.putTurn(t)
-		then()
-		return
-	}
-	b.journal.hold.RLock()
 	t.publishWill(f.client, f.will)
 	stored := t.recorded == 0
 	if !stored {
 		b.journal.whenStored(then)
 	}
-	b.journal.hold.RUnlock()
 	b.putTurn(t)
 	if stored {
 		then()
 	}
 }
 
-// whenStored has a function called when the group that gathers is stored, which
-// is not empty; hold is locked.
+// whenStored has a function called when all is stored that is recorded by now.
 func (j *scribe) whenStored(then func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -215,7 +215,7 @@ func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
 	j.hold.Unlock()
 	entry, keyed, group := j.entry, j.keyed, j.group
 	conns, sessions, arrivals := j.conns, j.sessions, j.arrivals
-	if len(entry) == 0 && len(keyed) == 0 && len(conns) == 0 && len(sessions) == 0 {
+	if len(entry) == 0 && len(keyed) == 0 && len(conns) == 0 && len(sessions) == 0 && len(arrivals) == 0 {
 		j.mu.Unlock()
 		return 0, 0, nil
 	}
