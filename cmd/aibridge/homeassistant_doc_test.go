@@ -19,7 +19,7 @@ func TestTheHomeAssistantPageWorksAsWritten(t *testing.T) {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
-	model := scripted.New(t, callsTool("ha_light_hall_light_set", `{"brightness":50}`), saysText("The lamp is at 50 percent."))
+	model := scripted.ForBridge(t, callsTool("ha_light_hall_light_set", `{"brightness":50}`), saysText("The lamp is at 50 percent."))
 	bridge := startBinary(t, t.TempDir(), "--dev", "--connect-homeassistant-space", "default", "--connect-homeassistant-topics", "zigbee2mqtt/#", "--approvals-ask-about", "medium",
 		"--connect-homeassistant-publish-space", "default", "--connect-homeassistant-publish-skills", "desk*",
 		"--llm-base-url", model.URL+"/v1", "--llm-model", "obedient")

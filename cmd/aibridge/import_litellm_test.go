@@ -26,7 +26,7 @@ func TestModelsOfLiteLLMGoOn(t *testing.T) {
 	}
 	answer := scripted.Stream(`{"choices":[{"delta":{"content":"A bit."}}]}`,
 		`{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":3}}`, "[DONE]")
-	house, spare := scripted.New(t, answer), scripted.New(t, answer)
+	house, spare := scripted.ForBridge(t, answer), scripted.ForBridge(t, answer)
 	section := strings.NewReplacer("http://127.0.0.1:8000", house.URL, "http://127.0.0.1:11434", spare.URL).Replace(sectionOf(t, string(page), "Try it"))
 	work := t.TempDir()
 	in := func(script string) (string, error) {

@@ -30,7 +30,7 @@ func TestTheReadmeWorksAsWritten(t *testing.T) {
 }
 
 func followTheReadme(t *testing.T, shellName string) {
-	model := scripted.New(t,
+	model := scripted.ForBridge(t,
 		callsTool("lamp_set_level", `{"level":75}`), callsTool("lamp_get_level", `{}`), saysText("It is at 75."),
 		callsTool("oven_heat", `{"celsius":220}`), saysText("I was not allowed to."))
 	page := readme(t)

@@ -25,7 +25,7 @@ func TestAskingAModelWorksAsWritten(t *testing.T) {
 	}
 	answer := scripted.Stream(`{"choices":[{"delta":{"content":"A bit."}}]}`,
 		`{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":3}}`, "[DONE]")
-	first, second := scripted.New(t, answer), scripted.New(t, answer)
+	first, second := scripted.ForBridge(t, answer), scripted.ForBridge(t, answer)
 	section := strings.NewReplacer("http://127.0.0.1:11434", first.URL, "http://127.0.0.1:11435", second.URL).
 		Replace(sectionOf(t, string(page), "Ask a language model"))
 

@@ -34,7 +34,7 @@ func TestLettingAModelUseToolsWorksAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := scripted.New(t,
+	model := scripted.ForBridge(t,
 		callsTool("thermostat-go_set_target", `{"celsius":22}`), callsTool("thermostat-go_read", `{}`), saysText("It is set."),
 		callsTool("oven_heat", `{"celsius":220}`), saysText("I was not allowed to."))
 	thermostat := filepath.Join(t.TempDir(), "thermostat-go")

@@ -205,7 +205,7 @@ func TestADispatchIsATaskWithAnArtifactOfEachMember(t *testing.T) {
 
 func TestATextGoesToTheModel(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, says("Yes, a bit."))
+	s := scripted.ForBridge(t, says("Yes, a bit."))
 	n := bridgetest.Start(t, agents, withModel(s))
 	c := &a2aClient{base: n.HTTPURL("")}
 	if task := c.send(t, "m-1", `{"text":"Is 26 degrees too warm?"}`, ""); task.Status.State != "TASK_STATE_COMPLETED" || task.result() != "Yes, a bit." {
@@ -215,7 +215,7 @@ func TestATextGoesToTheModel(t *testing.T) {
 
 func TestAWorkflowIsATaskThatAsksItsUser(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, says("Which room?"), says("Warm in the kitchen."))
+	s := scripted.ForBridge(t, says("Which room?"), says("Warm in the kitchen."))
 	n := bridgetest.Start(t, agents, withModel(s))
 	c := &a2aClient{base: n.HTTPURL("")}
 	task := c.send(t, "m-1", `{"data":{"run":{"mode":"chat","input":"Is it warm?"}}}`, "")

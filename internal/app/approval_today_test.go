@@ -45,7 +45,7 @@ func TestASkillThatChangesWhileItsCallWaitsDoesNotGetIt(t *testing.T) {
 	for _, change := range respects {
 		t.Run(change, func(t *testing.T) {
 			t.Parallel()
-			s := scripted.New(t, calls("door.open", `{}`), says("Well."))
+			s := scripted.ForBridge(t, calls("door.open", `{}`), says("Well."))
 			n := bridgetest.Start(t, withModel(s))
 			device := n.Device(t, "door", "spare", `["x"]`)
 			device.Listen(t, "aibridge/client/door/response")
@@ -115,7 +115,7 @@ func TestASkillThatChangesInTheMiddleOfALoopDoesNotGetTheCall(t *testing.T) {
 	for _, change := range respects {
 		t.Run(change, func(t *testing.T) {
 			t.Parallel()
-			s := scripted.New(t, calls("door.open", `{}`), says("Well."))
+			s := scripted.ForBridge(t, calls("door.open", `{}`), says("Well."))
 			n := bridgetest.Start(t, withModel(s))
 			device := n.Device(t, "door", "spare", `["x"]`)
 			device.Listen(t, "aibridge/client/door/response")
@@ -167,7 +167,7 @@ func spared(t *testing.T, device *bridgetest.Raw) {
 // difference; others do not.
 func TestPoliciesThatChangeWhileACallWaits(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, calls("door.open", `{}`), says("Well."))
+	s := scripted.ForBridge(t, calls("door.open", `{}`), says("Well."))
 	n := bridgetest.Start(t, withModel(s))
 	opened := openerAt(t, n, "low")
 	asker := n.Caller(t, "asker")
@@ -208,7 +208,7 @@ func TestPoliciesThatChangeWhileACallWaits(t *testing.T) {
 // decide, also once somebody else has changed the sum.
 func TestPoliciesReadTheArgumentsOfACall(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, calls("door.open", `{"amount":150}`), says("Well."))
+	s := scripted.ForBridge(t, calls("door.open", `{"amount":150}`), says("Well."))
 	n := bridgetest.Start(t, withModel(s))
 	openerAt(t, n, "high")
 	asker := n.Caller(t, "asker")

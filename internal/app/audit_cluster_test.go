@@ -69,7 +69,7 @@ func chainOf(t *testing.T, all audit.Verification, bridge string) audit.ChainRep
 // TestTheTrailsOfAllBridgesAreReadAsOne has a bridge die between two pages of a query.
 func TestTheTrailsOfAllBridgesAreReadAsOne(t *testing.T) {
 	t.Parallel()
-	url, a, b, c := trio(t, scripted.New(t))
+	url, a, b, c := trio(t, scripted.ForBridge(t))
 	onA, onB, onC := a.Caller(t, "me-a"), b.Caller(t, "me-b"), c.Caller(t, "me-c")
 	for i := range 4 {
 		for name, at := range map[string]*bridgetest.Raw{"a": onA, "b": onB, "c": onC} {

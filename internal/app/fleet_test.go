@@ -50,7 +50,7 @@ func asks(t *testing.T, n *bridgetest.Node, key, command, params string) (protoc
 
 func TestTwoBridgesSpendABudgetOnce(t *testing.T) {
 	t.Parallel()
-	model := scripted.New(t, says("ok"))
+	model := scripted.ForBridge(t, says("ok"))
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	bridgetest.Write(t, file, fmt.Sprintf("providers: [{name: a, wire: openai, base_url: %s}]\nmodels: [{name: small, routes: [{provider: a}]}]\n"+
 		"budgets: [{per: principal, window: month, requests: 5}]\n", model.URL))

@@ -29,7 +29,7 @@ type workshop struct {
 }
 
 func newWorkshop(t *testing.T, script ...scripted.Reply) *workshop {
-	w := &workshop{model: scripted.New(t, script...), clock: clock.Looking(10 * time.Millisecond)}
+	w := &workshop{model: scripted.ForBridge(t, script...), clock: clock.Looking(10 * time.Millisecond)}
 	w.house = newHouseWith(t, []app.Option{app.WithClock(w.clock)}, withModel(w.model))
 	w.device = w.Device(t, "slow", "slow", `["wait"]`, withPassword("apikey", w.admin))
 	return w
@@ -210,7 +210,7 @@ func TestARunIsJudgedAnewAfterARestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := scripted.New(t, never())
+			s := scripted.ForBridge(t, never())
 			secret := fileOf(t, []byte(issuerSecret))
 			n := bridgetest.Start(t, withModel(s), func(c *app.Config) {
 				c.Dev = false
@@ -249,7 +249,7 @@ func TestAWorkflowsWritesAreJudgedOneByOne(t *testing.T) {
 		t.Run(project, func(t *testing.T) {
 			t.Parallel()
 			held := make(chan struct{})
-			s := scripted.New(t, callsFor("fs_write", `{"path":"@project/early.md","content":"x"}`),
+			s := scripted.ForBridge(t, callsFor("fs_write", `{"path":"@project/early.md","content":"x"}`),
 				callsFor("fs_write", `{"path":"@project/late.md","content":"x"}`), says("Done."))
 			s.Before = func() {
 				if len(s.Requests()) == 2 {

@@ -53,7 +53,7 @@ const (
 
 func TestEveryDoorLeadsToTheModel(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, says("Yes, a bit."))
+	s := scripted.ForBridge(t, says("Yes, a bit."))
 	n := bridgetest.Start(t, withModel(s))
 	check := func(t *testing.T, raw json.RawMessage) {
 		t.Helper()
@@ -174,7 +174,7 @@ func serverSentBy(t *testing.T, request *http.Request) func(yield func(name stri
 
 func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, never())
+	s := scripted.ForBridge(t, never())
 	n := bridgetest.Start(t, withModel(s))
 	for name, leave := range map[string]func(t *testing.T, n *bridgetest.Node, s *scripted.Server){
 		"the HTTP request is closed": func(t *testing.T, n *bridgetest.Node, _ *scripted.Server) {
@@ -264,7 +264,7 @@ func active(t testing.TB, n *bridgetest.Node) int {
 func TestAQueryGoesOnForWhoListensElsewhereOrComesBack(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	s := scripted.New(t, says("Yes."))
+	s := scripted.ForBridge(t, says("Yes."))
 	s.Before = func() { <-release }
 	n := bridgetest.Start(t, withModel(s))
 
@@ -300,7 +300,7 @@ func TestAQueryGoesOnForWhoListensElsewhereOrComesBack(t *testing.T) {
 
 func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
 	t.Parallel()
-	first, second := scripted.New(t, says("first"), scripted.Reply{Status: 401}), scripted.New(t, says("second"))
+	first, second := scripted.ForBridge(t, says("first"), scripted.Reply{Status: 401}), scripted.ForBridge(t, says("second"))
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	write := func(more string) {
 		text := fmt.Sprintf("providers: [{name: a, wire: openai, base_url: %s}, {name: b, wire: openai, base_url: %s}]\n"+
@@ -362,7 +362,7 @@ func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
 
 func TestQueriesAreOnBehalfOfOnesOwnSkills(t *testing.T) {
 	t.Parallel()
-	n, key := closed(t, withModel(scripted.New(t, says("ok"))))
+	n, key := closed(t, withModel(scripted.ForBridge(t, says("ok"))))
 	ask := func(key, skill string) (protocol.Code, string) {
 		t.Helper()
 		status, body := post(t, n.HTTPURL("/api/v1/commands/llm.query"), fmt.Sprintf(`{"skill_id":%q,"query":"a"}`, skill), "X-API-Key", key)

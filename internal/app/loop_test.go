@@ -131,7 +131,7 @@ type flat struct {
 
 func newFlat(t *testing.T, change ...func(*app.Config)) *flat {
 	t.Helper()
-	f := &flat{model: scripted.New(t, says(".")), north: new(thermostat), south: new(thermostat)}
+	f := &flat{model: scripted.ForBridge(t, says(".")), north: new(thermostat), south: new(thermostat)}
 	f.house = newHouse(t, append(change, withModel(f.model))...)
 	f.caller = f.connect("carol-pc", f.key(protocol.KindOperator, "carol", protocol.RoleOperator))
 	f.guard = f.connect("alice-phone", f.key(protocol.KindOperator, "alice", protocol.RoleOperator))

@@ -103,7 +103,7 @@ func tellsLate(t *testing.T, c *bridgetest.Raw, request, event string) *protocol
 // its response topic, at another bridge than before, by its id and over HTTP.
 func TestACallThatWaitsIsDecidedAtAnotherBridge(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, calls("door.open", `{}`), says("It is open."))
+	s := scripted.ForBridge(t, calls("door.open", `{}`), says("It is open."))
 	url, a, b, c := trio(t, s)
 	door := doorAt(t, c)
 	everywhere(t, "door", "online", a.Caller(t, "looks-a"), b.Caller(t, "looks-b"))
@@ -156,7 +156,7 @@ func readURL(t *testing.T, url string) string {
 // hears that the outcome is unknown.
 func TestTheBridgeDiesThatMakesACallOfATask(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, calls("door.open", `{}`), says("I do not know."))
+	s := scripted.ForBridge(t, calls("door.open", `{}`), says("I do not know."))
 	url, a, b, c := trio(t, s)
 	door := doorAt(t, c)
 	everywhere(t, "door", "online", a.Caller(t, "looks-a"), b.Caller(t, "looks-b"))
@@ -182,7 +182,7 @@ func TestTheBridgeDiesThatMakesACallOfATask(t *testing.T) {
 // waits for an approval, and then the one that makes its call.
 func TestARunThatWaitsIsDecidedAtAnotherBridge(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, callsFor("door_open", `{}`), says("It is open."), callsFor("door_open", `{}`), says("Once more."))
+	s := scripted.ForBridge(t, callsFor("door_open", `{}`), says("It is open."), callsFor("door_open", `{}`), says("Once more."))
 	url, a, b, c := trio(t, s)
 	door := doorAt(t, c)
 	everywhere(t, "door", "online", a.Caller(t, "looks-a"), b.Caller(t, "looks-b"))

@@ -50,7 +50,7 @@ func holding(t *testing.T, archive []byte, from *bridgetest.Node) func(*app.Conf
 // and one that was under way when its cluster was stopped.
 func TestRunsGoOutOfAClusterAndBack(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, says("How warm?"))
+	s := scripted.ForBridge(t, says("How warm?"))
 	_, a, b, c := trio(t, s)
 	must(t, a.Caller(t, "me"), "llm.run.import", fmt.Sprintf(`{"content":%q}`, base64.StdEncoding.EncodeToString(zippedSample(t))))
 	onB := b.Caller(t, "me-b")

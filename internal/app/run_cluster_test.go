@@ -46,7 +46,7 @@ func phaseOf(t *testing.T, c *bridgetest.Raw, id string) string {
 // a device.
 func TestARunGoesOnAtAnotherBridge(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t,
+	s := scripted.ForBridge(t,
 		callsFor("fs_write", `{"path":"@state/note.md","content":"the third door"}`),
 		callsFor("slow_wait", `{}`),
 		callsFor("fs_read", `{"path":"@state/note.md"}`),
@@ -118,7 +118,7 @@ func TestARunGoesOnAtAnotherBridge(t *testing.T) {
 // and one that was left behind by a bridge that stopped.
 func TestARunIsStoppedFromAnyBridge(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, callsFor("slow_wait", `{}`), says("Done."))
+	s := scripted.ForBridge(t, callsFor("slow_wait", `{}`), says("Done."))
 	_, a, b, c := trio(t, s)
 	device := a.Device(t, "slow-1", "slow", `["wait"]`)
 	onB, onC := b.Caller(t, "me"), c.Caller(t, "me-c")
@@ -141,7 +141,7 @@ func TestARunIsStoppedFromAnyBridge(t *testing.T) {
 // package, also once the bridge that imported it has lost its disk.
 func TestAPackageIsImportedOnce(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, says("How warm?"))
+	s := scripted.ForBridge(t, says("How warm?"))
 	_, a, b, c := trio(t, s)
 	zip := zippedSample(t)
 	must(t, a.Caller(t, "me"), "llm.run.import", fmt.Sprintf(`{"content":%q}`, base64.StdEncoding.EncodeToString(zip)))

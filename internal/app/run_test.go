@@ -51,7 +51,7 @@ func restOf(t *testing.T, c *bridgetest.Raw, id string) (phase, message string) 
 
 func TestARunWaitsForAnApprovalOverARestart(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, callsFor("door_open", `{"for":"the cat"}`), says("The door is open."))
+	s := scripted.ForBridge(t, callsFor("door_open", `{"for":"the cat"}`), says("The door is open."))
 	n := bridgetest.Start(t, withModel(s))
 	opened := make(chan string, 2)
 	door := func() {
@@ -150,7 +150,7 @@ func toldOfRun(t *testing.T, watcher *bridgetest.Raw, id, last string) (told []s
 
 func TestRunsBelongToWhoStartedThem(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
+	s := scripted.ForBridge(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
 	n := bridgetest.Start(t, func(c *app.Config) { c.Dev = false }, withModel(s))
 	admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))
 	someone := func(name string) *bridgetest.Raw {
@@ -181,7 +181,7 @@ func TestRunsBelongToWhoStartedThem(t *testing.T) {
 
 func TestRunsReachNoFilesThatTheirStarterMayNot(t *testing.T) {
 	t.Parallel()
-	s := scripted.New(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
+	s := scripted.ForBridge(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
 	n := bridgetest.Start(t, func(c *app.Config) { c.Dev = false }, withModel(s))
 	admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))
 	limited := func(id, scopes string) *bridgetest.Raw {

@@ -17,7 +17,7 @@ import (
 
 func TestAnswersThatAreKeptAreSealed(t *testing.T) {
 	t.Parallel()
-	n := bridgetest.Start(t, withModel(scripted.New(t, says("the combination is 4711-ABRACADABRA"))))
+	n := bridgetest.Start(t, withModel(scripted.ForBridge(t, says("the combination is 4711-ABRACADABRA"))))
 	c := n.Dial(t)
 	call := func(command, params string) json.RawMessage {
 		t.Helper()

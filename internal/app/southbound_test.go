@@ -47,7 +47,7 @@ func readSouthbound(t *testing.T, body []byte) (r southboundReply) {
 
 func TestTheLLMProtocolIsSpokenOverHTTP(t *testing.T) {
 	t.Parallel()
-	n := bridgetest.Start(t, withModel(scripted.New(t, says("Use a grid."))))
+	n := bridgetest.Start(t, withModel(scripted.ForBridge(t, says("Use a grid."))))
 	const skills = `{"skill_id":"a2ui","query":"如何优化表单组件","parameters":{"context":"A2UI 四分离设计原则"}}`
 	for path, test := range map[string]struct{ operation, params, want string }{
 		"query":          {"execute-llm-query", skills, `"result":"Use a grid.","tokens_used":15`},
@@ -100,7 +100,7 @@ func TestTheLLMProtocolIsSpokenOverHTTP(t *testing.T) {
 
 func TestTheLLMProtocolStreamsWhenAsked(t *testing.T) {
 	t.Parallel()
-	n := bridgetest.Start(t, withModel(scripted.New(t, says("Use a grid."))))
+	n := bridgetest.Start(t, withModel(scripted.ForBridge(t, says("Use a grid."))))
 	for name, body := range map[string]string{
 		"bare":       `{"query":"a","stream":true}`,
 		"southbound": southboundRequest("c-1", "execute-llm-query", `{"query":"a","stream":true}`),
@@ -129,7 +129,7 @@ func TestTheLLMProtocolStreamsWhenAsked(t *testing.T) {
 func TestTheLLMProtocolIsSpokenOverMQTT(t *testing.T) {
 	t.Parallel()
 	busy := scripted.Reply{Status: 503}
-	s := scripted.New(t, busy, says("Use a grid."))
+	s := scripted.ForBridge(t, busy, says("Use a grid."))
 	n := bridgetest.Start(t, withModel(s))
 	c := n.Caller(t, "a2ui")
 	c.Send(t, "aibridge/bridge/request", southboundRequest("c-1", "execute-llm-query", `{"query":"a"}`))

@@ -46,10 +46,12 @@ type Request struct {
 	Body         []byte
 }
 
-// A Server plays replies in turn, the last one again and again.
+// A Server plays replies in turn, the last one again and again; without any it refuses.
 type Server struct {
 	URL    string
 	Before func() // each answer; optional, set before the first request
+
+	listsNone bool // a GET takes no reply, and is not noted
 
 	http     *httptest.Server
 	mu       sync.Mutex
@@ -65,6 +67,16 @@ func New(t testing.TB, replies ...Reply) *Server {
 	s.http = httptest.NewServer(s)
 	t.Cleanup(s.Stop)
 	s.URL = s.http.URL
+	return s
+}
+
+// ForBridge is [New] for a model of a whole bridge. It lists no models, as some
+// providers do: a bridge looks at a provider that was not used for a while, however
+// slow the test is, and takes no reply away.
+func ForBridge(t testing.TB, replies ...Reply) *Server {
+	t.Helper()
+	s := New(t, replies...)
+	s.listsNone = true
 	return s
 }
 
@@ -106,16 +118,28 @@ func (s *Server) Gone() int {
 	return s.gone
 }
 
-// ServeHTTP implements [http.Handler].
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// take notes a request and chooses its reply. Without replies the server refuses.
+func (s *Server) take(r *http.Request) Reply {
 	body, _ := io.ReadAll(r.Body)
+	if s.listsNone && r.Method == http.MethodGet {
+		return Reply{Status: http.StatusNotImplemented}
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.requests = append(s.requests, Request{r.Method, r.URL.RequestURI(), r.Header, body})
+	if len(s.replies) == 0 {
+		return Reply{Status: http.StatusServiceUnavailable}
+	}
 	reply := s.replies[0]
 	if len(s.replies) > 1 {
 		s.replies = s.replies[1:]
 	}
-	s.mu.Unlock()
+	return reply
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	reply := s.take(r)
 	if s.Before != nil {
 		s.Before()
 	}
