@@ -111,7 +111,7 @@ func (l *lockedBuffer) String() string {
 type reading struct{ Celsius, Target float64 }
 
 func invoke(c *client.Client, skill, capability string, params any) (reading, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	defer cancel()
 	r, err := client.Call[struct{ Data reading }](ctx, c, "skill.invoke", map[string]any{
 		"skill_id": skill, "capability_id": capability, "params": params,
@@ -171,7 +171,7 @@ func takesSettings(t *testing.T, name string) {
 	start(t, name, node.MQTTURL())
 	c := node.Dial(t)
 	call := func(command string, params map[string]any) (string, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 		defer cancel()
 		params["agent_id"], params["skill_id"] = name, name
 		result, err := client.Call[json.RawMessage](ctx, c, command, params)

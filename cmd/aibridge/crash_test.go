@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 func dial(t testing.TB, b *binary, opts ...client.Option) *client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 	defer cancel()
 	c, err := client.Dial(ctx, "mqtt://"+b.addresses.MQTT, opts...)
 	if err != nil {

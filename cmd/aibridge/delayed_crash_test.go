@@ -5,6 +5,8 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // TestDelayedMessagesSurviveKill kills the bridge once it has acknowledged messages
@@ -39,7 +41,7 @@ func TestDelayedMessagesSurviveKill(t *testing.T) {
 		select {
 		case got := <-heard: // in either order: the second was sent some time after the first
 			delete(missing, got)
-		case <-time.After(time.Minute):
+		case <-time.After(eventually.Patience):
 			t.Fatalf("missing: %v", missing)
 		}
 	}

@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // mcp runs aibridge mcp under the official SDK's client.
 func (b *binary) mcp(t *testing.T, env []string, flags ...string) (*sdk.ClientSession, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 	defer cancel()
 	cmd := exec.Command(b.path, append([]string{"mcp", "--data", b.data}, flags...)...)
 	cmd.Env = append(os.Environ(), env...)

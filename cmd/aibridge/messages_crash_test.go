@@ -9,6 +9,8 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // TestMessagesAcknowledgedUnderLoadSurviveKill kills the bridge in the middle
@@ -45,7 +47,7 @@ func TestMessagesAcknowledgedUnderLoadSurviveKill(t *testing.T) {
 	}
 	select {
 	case <-half:
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Fatal("the messages do not flow")
 	}
 	bridge.kill()
@@ -123,7 +125,7 @@ func (l *listener) hear(_ mqtt.Client, m mqtt.Message) {
 // all before it.
 func (l *listener) await(t *testing.T, topic string, n uint32) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(eventually.Patience)
 	for {
 		l.mu.Lock()
 		have, trouble := l.last[topic], l.trouble

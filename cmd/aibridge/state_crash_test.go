@@ -8,6 +8,8 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // TestReportsAcknowledgedSurviveKill kills the bridge while a device reports, and
@@ -77,7 +79,7 @@ func TestReportsAcknowledgedSurviveKill(t *testing.T) {
 		if d != `{"meter":{"celsius":21}}` {
 			t.Errorf("the delta on its topic is %s", d)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Error("no delta is retained")
 	}
 }

@@ -87,7 +87,7 @@ func (s *storm) blow(t *testing.T, bridge *binary) {
 	}
 	select {
 	case <-enoughDone:
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Error("nothing moves")
 	}
 	bridge.kill()
@@ -231,7 +231,7 @@ func (s *storm) settle(t *testing.T) {
 			if n := numbers.BigEndian.Uint32(m.Payload()); n < s.retained[p] || n > s.retained[p]+1 {
 				t.Errorf("%s is %d, %d was acknowledged", m.Topic(), n, s.retained[p])
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(eventually.Patience):
 			t.Fatal("retained messages are missing")
 		}
 	}

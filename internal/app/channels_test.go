@@ -12,6 +12,7 @@ import (
 
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -152,7 +153,7 @@ func (m *member) expect(t *testing.T) (topic string) {
 	t.Helper()
 	select {
 	case topic = <-m.received:
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Fatal("a member hears nothing")
 	}
 	return topic
@@ -161,7 +162,7 @@ func (m *member) expect(t *testing.T) (topic string) {
 // ended waits until the client has no subscription left.
 func (m *member) ended(t *testing.T, clients *mqttdoor.Clients) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(eventually.Patience)
 	for {
 		if s, ok := clients.Session(protocol.DefaultSpace, "out"); ok && s.Subscriptions == 0 {
 			return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // BenchmarkDrain drains a bridge with clients that keep their sessions, over a
@@ -114,7 +115,7 @@ func comesBack(b *testing.B, to []*bridgetest.Node, told *paho.Disconnect, i int
 			node = n
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(eventually.Patience); time.Now().Before(deadline); {
 		c, err := node.TryConnect(b, sleeperID(i), kept)
 		if err != nil {
 			continue

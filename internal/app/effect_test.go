@@ -34,7 +34,7 @@ func (m *meeting) wait(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		return protocol.Errorf(protocol.TimedOut, "nobody else came")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -36,7 +37,7 @@ func hold(t *testing.T, n *bridgetest.Node, id, subject string, more ...any) *ho
 	if answer := h.mqtt.Ask(t, bridgetest.Request(protocol.NewID(), "agent.list", `{}`)); answer.Err != nil {
 		t.Fatalf("%s: %v", id, answer.Err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 	defer cancel()
 	var err error
 	h.socket, _, err = websocket.Dial(ctx, "ws://"+n.WS+"/ws", &websocket.DialOptions{
@@ -68,7 +69,7 @@ func (h *holder) ended(t *testing.T) {
 	if d := dismissed(t, h.mqtt); d.ReasonCode != 0x98 {
 		t.Errorf("MQTT ended with %#x", d.ReasonCode)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 	defer cancel()
 	if _, _, err := h.socket.Read(ctx); websocket.CloseStatus(err) != websocket.StatusPolicyViolation || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("/ws ended with %v", err)
