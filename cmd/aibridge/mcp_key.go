@@ -25,7 +25,7 @@ func mcpScopes() []string {
 	return []string{
 		"bridge:describe", "skill:discover", "skill:invoke", "agent:get", "agent:list", "resource:get", "resource:list",
 		"cap:query", "scene:query", "group:query", "group:data.get", "group:dispatch", "task:get", "task:list", "task:cancel",
-		"vfs:list", "vfs:read", "vfs:status", "mcp:tool.call", "mcp:resource.list", "mcp:resource.read", "mcp:prompt.list", "mcp:prompt.get",
+		"vfs:list", "vfs:read", "vfs:status", "mcp:tool.call", "mcp:resource.list", "mcp:resource.read", "mcp:prompt.list", "mcp:prompt.get", "mcp:argument.complete",
 	}
 }
 

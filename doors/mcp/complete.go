@@ -7,6 +7,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // maxCompletions is how many values a completion has at most, as the protocol wants:
@@ -21,26 +22,44 @@ type Completions interface {
 	Complete(ctx context.Context, env tools.Environment, template, argument, typed string, given map[string]string, limit int) (values []string, more bool, err error)
 }
 
-// complete proposes values for an argument. Those of prompts, and of other servers'
-// templates, have none.
+// complete proposes values for an argument. The bridge's own prompts take none.
 func (d *Door) complete(ctx context.Context, env tools.Environment, r *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
 	p := r.Params
 	if p == nil || p.Ref == nil || p.Argument.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "ref and argument.name are needed"}
 	}
-	result := &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{}}}
-	if p.Ref.Type != "ref/resource" || d.opts.Foreign.Owns(p.Ref.URI) {
-		return result, nil
-	}
 	var given map[string]string
 	if p.Context != nil {
 		given = p.Context.Arguments
 	}
-	values, more, err := d.opts.Completions.Complete(ctx, env, p.Ref.URI, p.Argument.Name, p.Argument.Value, given, maxCompletions)
+	var values []string
+	var more bool
+	var err error
+	switch prompt := p.Ref.Type == "ref/prompt"; {
+	case prompt && among(d.opts.Foreign.Prompts(ctx, env), p.Ref.Name), !prompt && d.opts.Foreign.Owns(p.Ref.URI):
+		values, more, err = d.opts.Foreign.Complete(ctx, env, p.Ref.Name, p.Ref.URI, p.Argument.Name, p.Argument.Value, given, maxCompletions)
+	case prompt:
+		err = d.ownPrompt(ctx, env, p.Ref.Name)
+	default:
+		values, more, err = d.opts.Completions.Complete(ctx, env, p.Ref.URI, p.Argument.Name, p.Argument.Value, given, maxCompletions)
+	}
 	if err != nil {
 		return nil, err
 	}
+	result := &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{}}}
 	result.Completion.Values = append(result.Completion.Values, values...)
 	result.Completion.HasMore = more
 	return result, nil
+}
+
+// ownPrompt says that a principal has no such prompt, if it is so. The manuals of skills
+// take no arguments: there is nothing to propose.
+func (d *Door) ownPrompt(ctx context.Context, env tools.Environment, name string) error {
+	if d.opts.Prompts != nil {
+		own, err := d.opts.Prompts.List(ctx, env)
+		if err != nil || among(own, name) {
+			return err
+		}
+	}
+	return protocol.InvalidParam("ref.name", "is no prompt of yours")
 }

@@ -69,8 +69,13 @@ func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol
 	asks := asker{env: env, console: d.consoleOf(r)}
 	if sessionless {
 		asks.client = m.capabilities()
+	} else {
+		asks.inSession = formsOf(session.ServerSession)
 	}
 	body, warning := d.direct(ctx, asks, m, sessionless)
+	if body == nil { // the SDK knows how to ask within a session
+		return false
+	}
 	if warning != "" && session != nil {
 		_ = session.Log(context.WithoutCancel(ctx), &sdk.LoggingMessageParams{Level: "warning", Logger: m.Params.Name, Data: warning})
 	}
@@ -114,7 +119,8 @@ func acceptsJSON(h http.Header) bool {
 }
 
 // direct runs a call and returns the message with its answer, and what was
-// changed in the arguments.
+// changed in the arguments. The message is nil if the client has to be asked something
+// within its session first.
 func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bool) (body []byte, warning string) {
 	var result tools.Result
 	var task *Task
@@ -124,7 +130,22 @@ func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bo
 	case err != nil:
 		return answerError(m, err), ""
 	default:
-		result, task = d.run(ctx, box, who, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
+		call := toolCall(tool.Name, json.RawMessage(m.Params.Arguments))
+		if l := who.lacking(tool, call); l != nil {
+			action, content, ok := said(m.Params.Responses)
+			switch {
+			case who.inSession:
+				return nil, ""
+			case !ok:
+				return rpcResult(m.id, d.asked(l)), ""
+			}
+			var not *tools.Result
+			if call, not = l.filled(call, action, content); not != nil {
+				result = *not
+				break
+			}
+		}
+		result, task = d.run(ctx, box, who, call)
 	}
 	if task != nil {
 		return rpcResult(m.id, d.handOver(task, who)), ""

@@ -55,6 +55,8 @@ type Resources interface {
 	// Read fails with 3001 or 4003 for what is not there or not for the
 	// principal.
 	Read(ctx context.Context, env tools.Environment, uri string) (Content, error)
+	// Stamp is the same only while the content is. It fails as Read does.
+	Stamp(ctx context.Context, env tools.Environment, uri string) (string, error)
 }
 
 // A Prompt is a text that a person may put before a model.
@@ -162,6 +164,7 @@ type Door struct {
 	requests *requests
 	calls    *calls // that the SDK does not run
 	sessions *sessions
+	touched  touched
 
 	implementation *sdk.Implementation // what the server calls itself
 	identity       []byte              // the _meta of a result, saying that
@@ -205,7 +208,7 @@ func (d *Door) newServer() *sdk.Server {
 		Tools:   &sdk.ToolCapabilities{ListChanged: true},
 	}
 	if d.opts.Resources != nil {
-		capabilities.Resources = &sdk.ResourceCapabilities{ListChanged: true}
+		capabilities.Resources = &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true}
 	}
 	if d.opts.Prompts != nil {
 		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
@@ -223,7 +226,10 @@ func (d *Door) newServer() *sdk.Server {
 		Instructions: d.opts.Instructions,
 		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
-		Logger:       slog.New(slog.DiscardHandler), // it says what every session does
+		// Whether a resource may be followed is asked before the SDK hears of it.
+		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+		Logger:             slog.New(slog.DiscardHandler), // it says what every session does
 	})
 	server.AddReceivingMiddleware(d.features)
 	return server

@@ -73,7 +73,7 @@ func (m *message) wrong() *fault {
 		if m.Params.Name == "" {
 			return badParams("params.name is missing")
 		}
-	case "resources/read":
+	case "resources/read", subscribeMethod, unsubscribeMethod:
 		if m.Params.URI == "" {
 			return badParams("params.uri is missing")
 		}

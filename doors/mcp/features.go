@@ -35,7 +35,7 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 				return nil, wireError(full) // a session that is not initialized ends with its request
 			}
 		}
-		answer := d.feature(req)
+		answer := d.feature(req, func(ctx context.Context) (sdk.Result, error) { return next(ctx, method, req) })
 		if answer == nil {
 			return next(ctx, method, req)
 		}
@@ -55,9 +55,23 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 // An answer is the response to a request, with its recipient.
 type answer func(context.Context, tools.Environment) (sdk.Result, error)
 
-// feature is how a request is answered, nil for what the SDK answers itself.
-func (d *Door) feature(req sdk.Request) answer {
+// feature is how a request is answered, nil for what the SDK answers itself. Next is
+// what the SDK does.
+func (d *Door) feature(req sdk.Request, next func(context.Context) (sdk.Result, error)) answer {
 	switch r := req.(type) {
+	case *sdk.SubscribeRequest:
+		if d.opts.Resources != nil && req.GetSession().ID() != "" {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.subscribe(ctx, env, r, next)
+			}
+		}
+	case *sdk.UnsubscribeRequest:
+		return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+			d.guests.of(env.Principal).unfollow(r.Session, r.Params.URI)
+			return next(ctx)
+		}
+	case *sdk.SubscriptionsListenRequest:
+		return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.hear(ctx, env, r, next) }
 	case *sdk.ListToolsRequest:
 		return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.listTools(ctx, env, r) }
 	case *sdk.CallToolRequest:

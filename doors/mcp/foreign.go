@@ -29,6 +29,15 @@ type Foreign interface {
 	// Prompt fails with 3001 for one that is not there or not for the
 	// principal.
 	Prompt(ctx context.Context, env tools.Environment, name string, arguments map[string]string) (string, []PromptMessage, error)
+	// MayFollow says why a principal may not hear of changes of a resource, if it may
+	// not.
+	MayFollow(ctx context.Context, env tools.Environment, uri string) error
+	// Follow has the server tell of changes of a resource, which go to [Door.Touch],
+	// until stop is called.
+	Follow(ctx context.Context, env tools.Environment, uri string) (stop func(), err error)
+	// Complete proposes values for an argument of a prompt, by its name, or of a
+	// template of resources, as [Completions] do.
+	Complete(ctx context.Context, env tools.Environment, prompt, template, argument, typed string, given map[string]string, limit int) (values []string, more bool, err error)
 	// Shown is the same only while all of this is the same for the principal.
 	Shown(ctx context.Context, env tools.Environment) string
 }
@@ -47,6 +56,18 @@ func (nothing) Resources(context.Context, tools.Environment) []Resource { return
 func (nothing) Templates(context.Context, tools.Environment) []Template { return nil }
 func (nothing) Prompts(context.Context, tools.Environment) []Prompt     { return nil }
 func (nothing) Shown(context.Context, tools.Environment) string         { return "" }
+
+func (nothing) MayFollow(context.Context, tools.Environment, string) error {
+	return protocol.Errorf(protocol.NotFound, "there is no such resource")
+}
+
+func (nothing) Follow(context.Context, tools.Environment, string) (func(), error) {
+	return nil, protocol.Errorf(protocol.NotFound, "there is no such resource")
+}
+
+func (nothing) Complete(context.Context, tools.Environment, string, string, string, string, map[string]string, int) ([]string, bool, error) {
+	return nil, false, nil
+}
 
 func (nothing) Read(context.Context, tools.Environment, string) ([]tools.Piece, error) {
 	return nil, protocol.Errorf(protocol.NotFound, "there is no such resource")

@@ -10,6 +10,7 @@ import (
 
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // abroad has resources and prompts of another server.
@@ -41,6 +42,21 @@ func (a abroad) Prompts(context.Context, tools.Environment) []mcpdoor.Prompt {
 
 func (abroad) Prompt(_ context.Context, _ tools.Environment, name string, _ map[string]string) (string, []mcpdoor.PromptMessage, error) {
 	return name, []mcpdoor.PromptMessage{{Role: "user", Piece: tools.Piece{Kind: tools.PieceText, Text: "from abroad"}}}, nil
+}
+
+func (a abroad) MayFollow(_ context.Context, env tools.Environment, uri string) error {
+	if env.Principal.ID != "ada" || !slices.Contains(a.resources, uri) {
+		return protocol.Errorf(protocol.NotFound, "no such resource")
+	}
+	return nil
+}
+
+func (a abroad) Follow(ctx context.Context, env tools.Environment, uri string) (func(), error) {
+	return func() {}, a.MayFollow(ctx, env, uri)
+}
+
+func (abroad) Complete(_ context.Context, _ tools.Environment, prompt, template, argument, typed string, given map[string]string, _ int) ([]string, bool, error) {
+	return []string{fmt.Sprint(prompt, "|", template, "|", argument, "|", typed, "|", given["other"])}, true, nil
 }
 
 func (a abroad) Shown(context.Context, tools.Environment) string { return fmt.Sprint(a) }

@@ -30,6 +30,7 @@ type guest struct {
 	revision string      // of its tools, as its sessions know them
 	used     time.Time
 	heard    map[chan struct{}]struct{} // by streams that the SDK knows nothing of
+	followed map[string]*followed       // resources by their URIs
 }
 
 // hear returns a channel that has a value when the guest's lists have changed,
@@ -112,7 +113,7 @@ func (gs *guests) all() []*guest {
 func (gs *guests) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	seen := ""
+	seen, swept := "", time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,9 +121,17 @@ func (gs *guests) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		revision := gs.door.opts.Catalogue.Revision()
+		may := gs.door.touched.take()
+		if revision != seen || time.Since(swept) >= sweepEvery { // tools are a resource, too
+			swept = time.Now()
+			told := may
+			may = func(uri string) bool { return told(uri) || !gs.door.opts.Foreign.Owns(uri) }
+		}
 		for _, g := range gs.all() {
+			g.part()
 			if g.sessions() > 0 {
 				gs.door.compare(ctx, g, revision != seen)
+				gs.door.look(ctx, g, may)
 			}
 		}
 		seen = revision

@@ -159,10 +159,11 @@ func (w *work) written(ctx context.Context, r *tools.Result) (json.RawMessage, e
 	return json.Marshal(resultOf(r))
 }
 
-// A handedOver result says that a call goes on as a task.
+// A handedOver result has none of a call: it says that the call goes on as a task, or
+// what it lacks.
 type handedOver struct {
 	sdk.CallToolResult // the SDK sends no other kind of result
-	form               *taskForm
+	form               any
 }
 
 // MarshalJSON implements [json.Marshaler].

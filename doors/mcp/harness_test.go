@@ -197,6 +197,13 @@ func (library) Read(_ context.Context, env tools.Environment, uri string) (mcpdo
 	return mcpdoor.Content{MIMEType: "text/plain", Data: []byte("rule the world"), Text: true}, nil
 }
 
+func (library) Stamp(_ context.Context, env tools.Environment, uri string) (string, error) {
+	if uri != secretPlans || env.Principal.ID != "ada" {
+		return "", protocol.Errorf(protocol.FileNotFound, "no such file")
+	}
+	return "as they are", nil
+}
+
 // recipes has one prompt.
 type recipes struct{}
 

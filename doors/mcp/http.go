@@ -224,11 +224,21 @@ var notifications = []string{
 	"notifications/initialized", cancelledMethod, "notifications/progress", "notifications/roots/list_changed",
 }
 
+// listening are the methods after which something is to be heard for longer than their
+// answer takes.
+var listening = []string{listenMethod, subscribeMethod, unsubscribeMethod}
+
+// Methods of versions with sessions, about a resource.
+const (
+	subscribeMethod   = "resources/subscribe"
+	unsubscribeMethod = "resources/unsubscribe"
+)
+
 // methods are those that clients may call.
 var methods = []string{
 	initializeMethod, "ping", "server/discover", listenMethod, levelMethod, "completion/complete",
 	"tools/list", "tools/call", "prompts/list", "prompts/get",
-	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
+	"resources/list", "resources/templates/list", "resources/read", subscribeMethod, unsubscribeMethod,
 }
 
 // A writer makes JSON-RPC errors of the SDK's refusals in plain text.

@@ -57,7 +57,7 @@ func (d *Door) Take(ctx context.Context, m Message) {
 		}
 	case seen.onTasks() && d.serves(&seen, seen.Params.Meta.Version >= firstStateless):
 		m.Reply(d.aboutTask(ctx, &m, &seen))
-	case !slices.Contains(methods, request.Method) || request.Method == listenMethod:
+	case !slices.Contains(methods, request.Method) || slices.Contains(listening, request.Method):
 		m.Reply(rpcError(request.ID, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(request.Method, 64))+" here", nil))
 	default:
 		d.call(ctx, m, request, &seen)
@@ -86,7 +86,7 @@ func (d *Door) aboutTask(ctx context.Context, m *Message, seen *message) []byte 
 	if err != nil {
 		return answerError(seen, err)
 	}
-	return rpcResult(seen.id, result)
+	return rpcResult(seen.id, taskResult(result))
 }
 
 // call runs one call with the SDK's server, in a session that is there for it

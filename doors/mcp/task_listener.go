@@ -24,6 +24,7 @@ type wanted struct {
 	Tools     bool              `json:"toolsListChanged,omitempty"`
 	Prompts   bool              `json:"promptsListChanged,omitempty"`
 	Resources bool              `json:"resourcesListChanged,omitempty"`
+	URIs      []string          `json:"resourceSubscriptions,omitempty"`
 }
 
 // A listener is a client that hears of its tasks as they change, and of its lists.
@@ -35,17 +36,24 @@ type listener struct {
 
 	wants wanted
 	marks map[protocol.TaskID]string // of the tasks as they were told
+	news  map[string]uint64          // of resources, as they were told
 }
 
 // serveListener serves a stream about tasks, and about lists if they are wanted
 // too. The SDK serves those that are about lists alone.
 func (d *Door) serveListener(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message) {
-	l := &listener{door: d, who: d.asker(who, m, r), id: m.ID, out: w, wants: m.Params.Notifications, marks: make(map[protocol.TaskID]string)}
+	l := &listener{door: d, who: d.asker(who, m, r), id: m.ID, out: w, wants: m.Params.Notifications, marks: make(map[protocol.TaskID]string), news: make(map[string]uint64)}
 	if err := l.agree(r.Context()); err != nil {
 		wire := new(jsonrpc.Error)
 		errors.As(wireError(err), &wire)
 		writeRPCError(w, statusOf(wire.Code), m.id, wire.Code, wire.Message, wire.Data)
 		return
+	}
+	guest := d.guests.of(l.who.env.Principal)
+	l.wants.URIs = d.followable(r.Context(), l.who.env, l, l.wants.URIs)
+	defer guest.unfollow(l, "")
+	for _, uri := range l.wants.URIs {
+		l.news[uri] = guest.news(uri)
 	}
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
@@ -96,7 +104,10 @@ func (l *listener) listen(ctx context.Context) error {
 		if err := l.tasks(ctx); err != nil {
 			return err
 		}
-		if len(l.marks) == 0 && !l.wants.Tools && !l.wants.Prompts && !l.wants.Resources {
+		if err := l.resources(guest); err != nil {
+			return err
+		}
+		if len(l.marks) == 0 && len(l.news) == 0 && !l.wants.Tools && !l.wants.Prompts && !l.wants.Resources {
 			return nil
 		}
 		select {
@@ -152,6 +163,21 @@ func (l *listener) lists() error {
 			continue
 		}
 		if err := l.tell(list.method, map[string]any{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resources tells of the resources that have changed.
+func (l *listener) resources(g *guest) error {
+	for _, uri := range l.wants.URIs {
+		news := g.news(uri)
+		if news == l.news[uri] {
+			continue
+		}
+		l.news[uri] = news
+		if err := l.tell("notifications/resources/updated", map[string]any{"uri": uri}); err != nil {
 			return err
 		}
 	}

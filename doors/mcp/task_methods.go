@@ -11,15 +11,25 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // An asker is who sends a message about tasks, and what its client can do.
 type asker struct {
-	env     tools.Environment
-	client  capabilities
-	console string // address of the console, "" if it is not known
+	env       tools.Environment
+	client    capabilities
+	inSession bool   // its client can be asked by a form, in its session
+	console   string // address of the console, "" if it is not known
+}
+
+// lacking is what a call lacks that its client can ask for.
+func (a *asker) lacking(tool *tools.Tool, call *chat.ToolCall) *lacks {
+	if !a.client.forms && !a.inSession {
+		return nil
+	}
+	return lacking(tool, call)
 }
 
 // onTasks reports whether a message is about tasks.
@@ -63,7 +73,7 @@ func (d *Door) serveTasks(w http.ResponseWriter, r *http.Request, who *protocol.
 		writeRPCError(w, statusOf(wire.Code), m.id, wire.Code, wire.Message, wire.Data)
 		return true
 	}
-	writeMessage(w, http.StatusOK, rpcResult(m.id, result))
+	writeMessage(w, http.StatusOK, rpcResult(m.id, taskResult(result)))
 	return true
 }
 
@@ -174,12 +184,20 @@ func (d *Door) said(ctx context.Context, who asker, t *Task, key string, r *inpu
 	return d.opts.Tasks.Decide(ctx, who.env, t.Approval, r.Content.Decision == "approve", r.Content.Reason)
 }
 
-// rpcResult is the message with a task, or with nothing but that all is done.
-func rpcResult(id jsonrpc.ID, form *taskForm) []byte {
-	var result any = json.RawMessage(`{"resultType":"complete"}`)
-	if form != nil {
-		result = form
+// done is a result that has nothing more to say.
+var done = json.RawMessage(`{"resultType":"complete"}`)
+
+// taskResult is what a message about a task is answered with: the task, if it is asked
+// for.
+func taskResult(form *taskForm) any {
+	if form == nil {
+		return done
 	}
+	return form
+}
+
+// rpcResult is the message with a result.
+func rpcResult(id jsonrpc.ID, result any) []byte {
 	body, err := json.Marshal(struct {
 		Version string `json:"jsonrpc"`
 		ID      any    `json:"id"`

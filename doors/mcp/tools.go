@@ -179,7 +179,11 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, tool.Name), Data: l.Text}) // for who asked for it
 	})
 	who := asker{env: env, client: clientOf(r.Params.Meta)}
-	result, task := d.run(ctx, box, who, toolCall(tool.Name, r.Params.Arguments))
+	call, instead := d.supplement(ctx, who, r, tool, toolCall(tool.Name, r.Params.Arguments))
+	if instead != nil {
+		return instead, nil
+	}
+	result, task := d.run(ctx, box, who, call)
 	if task != nil {
 		return &handedOver{form: d.handOver(task, who)}, nil
 	}

@@ -22,7 +22,7 @@ type Clients struct {
 	subscriptions subscriptions
 	leaving       departures
 	reviews       chan struct{} // asks for a review of all subscriptions
-	published     func(protocol.Recipients, protocol.Message)
+	published     []func(protocol.Recipients, protocol.Message)
 }
 
 // NewClients returns clients of whom none is connected.
@@ -36,7 +36,9 @@ func (c *Clients) Topics() protocol.Topics { return c.topics }
 // OnPublish has f told of every message of the bridge before it is sent. f must
 // not block, and keep nothing of the message. It is set before there is a
 // server.
-func (c *Clients) OnPublish(f func(protocol.Recipients, protocol.Message)) { c.published = f }
+func (c *Clients) OnPublish(f func(protocol.Recipients, protocol.Message)) {
+	c.published = append(c.published, f)
+}
 
 // Publish sends a message of the bridge to those of the recipients who listen,
 // and tells how many connected clients get it. It keeps nothing of the message.
@@ -45,8 +47,8 @@ func (c *Clients) Publish(to protocol.Recipients, m protocol.Message) (receivers
 	if s == nil {
 		return 0, nil
 	}
-	if c.published != nil {
-		c.published(to, m)
+	for _, tell := range c.published {
+		tell(to, m)
 	}
 	return s.broker.Publish(to, m)
 }

@@ -63,6 +63,15 @@ func openMCP(s *state, d *domains, server *broker.Broker, router *commands.Route
 		Leaving:      s.leaving,
 		Log:          s.log,
 	})
+	s.clients.OnPublish(func(_ protocol.Recipients, m protocol.Message) {
+		if !door.Followed() {
+			return
+		}
+		if uri, ok := offer.Touched(s.topics, &m); ok {
+			door.Touch(uri)
+		}
+	})
+	d.tools.servers.OnUpdate(door.Touch)
 	return &mcpDoor{door: door, oauth: oauth, topic: topic.Open(topic.Options{
 		Door: door, Broker: server, Topics: s.topics, MayRespond: d.rights.MayRespond, Gone: s.clients.Gone, Log: s.log,
 	})}

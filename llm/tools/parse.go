@@ -89,6 +89,22 @@ func (p *Parsed) Refused(forgiving bool) bool {
 	return false
 }
 
+// Missing are the required parameters that the arguments lack. It is nil if anything
+// else is odd about them: an unknown one may be meant for one that lacks.
+func (p *Parsed) Missing() []string {
+	if len(p.Unknown) > 0 {
+		return nil
+	}
+	var names []string
+	for _, f := range p.Faults {
+		if f.Parameter == "" || f.Reason != faultMissing+f.Parameter {
+			return nil
+		}
+		names = append(names, f.Parameter)
+	}
+	return names
+}
+
 // Parse reads the arguments of a call as the tool declares them: leniently,
 // with a warning for whatever it changes. Without a tool it reads any object.
 // It does not keep raw.

@@ -49,9 +49,9 @@ func (m foreign) Templates(ctx context.Context, env tools.Environment) []mcpdoor
 
 // Read implements [mcpdoor.Foreign].
 func (m foreign) Read(ctx context.Context, env tools.Environment, uri string) ([]tools.Piece, error) {
-	server, theirs, ok := strings.Cut(strings.TrimPrefix(uri, servers.URIPrefix), "/")
-	if !ok || server == "" || theirs == "" {
-		return nil, protocol.Errorf(protocol.NotFound, "there is no such resource")
+	server, theirs, err := theirsOf(uri)
+	if err != nil {
+		return nil, err
 	}
 	var read servers.ReadResult
 	if err := m.ask(ctx, env, "mcp.resource.read", servers.ReadParams{Server: server, URI: theirs}, &read); err != nil {
@@ -98,6 +98,51 @@ func (m foreign) Prompt(ctx context.Context, env tools.Environment, name string,
 		messages[i] = mcpdoor.PromptMessage{Role: got.Messages[i].Role, Piece: got.Messages[i].Content.Piece()}
 	}
 	return got.Description, messages, nil
+}
+
+// MayFollow implements [mcpdoor.Foreign].
+func (m foreign) MayFollow(ctx context.Context, env tools.Environment, uri string) error {
+	server, theirs, err := theirsOf(uri)
+	if err != nil {
+		return err
+	}
+	return m.Servers.MayFollow(ctx, env.Principal, server, theirs)
+}
+
+// Follow implements [mcpdoor.Foreign].
+func (m foreign) Follow(ctx context.Context, env tools.Environment, uri string) (stop func(), err error) {
+	server, theirs, err := theirsOf(uri)
+	if err != nil {
+		return nil, err
+	}
+	return m.Servers.Follow(ctx, env.Principal, server, theirs)
+}
+
+// theirsOf takes the public URI of a resource, or of a template, apart.
+func theirsOf(uri string) (server, theirs string, err error) {
+	server, theirs, ok := strings.Cut(strings.TrimPrefix(uri, servers.URIPrefix), "/")
+	if !ok || server == "" || theirs == "" {
+		return "", "", protocol.Errorf(protocol.NotFound, "there is no such resource")
+	}
+	return server, theirs, nil
+}
+
+// Complete implements [mcpdoor.Foreign].
+func (m foreign) Complete(ctx context.Context, env tools.Environment, prompt, template, argument, typed string, given map[string]string, limit int) (values []string, more bool, err error) {
+	p := servers.CompleteParams{Argument: argument, Value: typed, Given: given}
+	if template != "" {
+		p.Server, p.Template, err = theirsOf(template)
+	} else {
+		p.Server, p.Prompt, _ = servers.PromptOf(prompt)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	var got servers.CompleteResult
+	if err := m.ask(ctx, env, "mcp.argument.complete", p, &got); err != nil {
+		return nil, false, err
+	}
+	return got.Values[:min(len(got.Values), limit)], got.More || len(got.Values) > limit, nil
 }
 
 // Shown implements [mcpdoor.Foreign].

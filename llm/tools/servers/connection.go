@@ -54,12 +54,14 @@ type connection struct {
 	calls   map[string]*underway // by progress token
 	caller  protocol.Party       // who called first in this session
 	shared  bool                 // others have called as well
+
+	followed map[string]int // followers of its resources, by URI
 }
 
 func newConnection(s *Service, c *Config) *connection {
 	l := &connection{
 		service: s, config: c, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
-		calls: make(map[string]*underway), library: &library{}, offer: &library{},
+		calls: make(map[string]*underway), library: &library{}, offer: &library{}, followed: make(map[string]int),
 	}
 	l.reader = l.readingTool()
 	return l
@@ -112,6 +114,7 @@ func (l *connection) visit(ctx context.Context) (connected bool, err error) {
 		if !connected {
 			connected = true
 			l.arrive(session)
+			l.resume(ctx, session)
 		}
 		select {
 		case <-ctx.Done():
@@ -180,7 +183,12 @@ func (l *connection) client() *sdk.Client {
 		ResourceListChangedHandler:  func(context.Context, *sdk.ResourceListChangedRequest) { l.look() },
 		PromptListChangedHandler:    func(context.Context, *sdk.PromptListChangedRequest) { l.look() },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.step(r.Params) },
-		LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { l.logged(r.Params) },
+		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) {
+			if r.Params != nil {
+				l.changed(r.Params.URI)
+			}
+		},
+		LoggingMessageHandler: func(_ context.Context, r *sdk.LoggingMessageRequest) { l.logged(r.Params) },
 	})
 }
 

@@ -59,6 +59,7 @@ type Service struct {
 	connections map[string]*connection
 	names       []string // of servers, in order
 	revision    atomic.Uint64
+	updated     func(uri string) // of a resource; nil: nobody asks
 }
 
 var _ tools.Finder = (*Service)(nil)
@@ -109,6 +110,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(resourceRead, s.Read),
 		commands.New(promptList, s.Prompts),
 		commands.New(promptGet, s.Prompt),
+		commands.New(argumentComplete, s.Complete),
 	}
 }
 

@@ -2863,6 +2863,23 @@ export interface Commands {
             uptime: number;
         };
     };
+    /** Have an external MCP server propose values for an argument of a prompt, or of a template of resources. */
+    "mcp.argument.complete": {
+        params: {
+            argument: string;
+            given?: Record<string, string>;
+            prompt?: string;
+            server: string;
+            uri_template?: string;
+            value?: string;
+        };
+        result: {
+            more?: boolean;
+            server: string;
+            untrusted: boolean;
+            values: string[];
+        };
+    };
     /** Get an approved prompt of an external MCP server. */
     "mcp.prompt.get": {
         params: {
