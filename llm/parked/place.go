@@ -3,6 +3,7 @@ package parked
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -76,5 +77,6 @@ func (p *Place) Await(ctx context.Context, call *commands.Call, result any) erro
 	if !ended || err != nil {
 		return err
 	}
+	reflect.ValueOf(result).Elem().SetZero() // what the other one had besides would stay
 	return json.Unmarshal(answer, result)
 }
