@@ -26,7 +26,7 @@ import (
 )
 
 // patience bounds every wait; nothing comes near it unless it fails.
-const patience = time.Minute
+const patience = eventually.Patience
 
 // fails is what both testing.T and rapid.T offer.
 type fails interface {

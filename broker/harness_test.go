@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // patience bounds every wait; nothing comes near it unless it fails.
-const patience = time.Minute
+const patience = eventually.Patience
 
 // A node is a running broker with its surroundings recorded.
 type node struct {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -23,7 +24,7 @@ import (
 func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // patience bounds every wait; nothing comes near it unless it fails.
-const patience = time.Minute
+const patience = eventually.Patience
 
 // A bridge is a broker with a script behind it.
 type bridge struct {

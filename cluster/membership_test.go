@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -61,7 +62,7 @@ func (j *joining) works(t *testing.T) *Membership {
 		return m
 	case err := <-j.err:
 		t.Fatal(err)
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Fatal("it does not come to work")
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -423,7 +424,7 @@ func TestACallIsConfirmedRightBeforeItRuns(t *testing.T) {
 	claims.change, changed = func() {}, false
 	answer := make(chan *protocol.Response, 1)
 	n.Submit(in, func(r *protocol.Response) { answer <- lasting(r) }) // the same request: it was not tried
-	for deadline := time.Now().Add(time.Minute); len(d.asked()) == 0; runtime.Gosched() {
+	for deadline := time.Now().Add(eventually.Patience); len(d.asked()) == 0; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("the same request does not run")
 		}

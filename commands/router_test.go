@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -304,7 +305,7 @@ func TestMetrics(t *testing.T) {
 		# TYPE aibridge_commands_remembered gauge
 		aibridge_commands_remembered 1
 	`
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 	defer cancel()
 	if err := n.Close(ctx); err != nil { // so that nothing is in flight any more
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/ask"
 )
@@ -48,7 +49,7 @@ func (h heard) expect(t testing.TB, want string) {
 		if got != want {
 			t.Errorf("heard %s, want %s", got, want)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Fatalf("nothing is heard, want %s", want)
 	}
 }
@@ -95,7 +96,7 @@ func TestADurableInvocationOutlivesTheAgentsConnection(t *testing.T) {
 // waitFor returns the nth request a device gets.
 func waitFor(t testing.TB, d *device, n int) *protocol.Request {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if got := d.got(); len(got) >= n {
 			return got[n-1]
 		}
@@ -106,7 +107,7 @@ func waitFor(t testing.TB, d *device, n int) *protocol.Request {
 
 func (w *world) awaitNoExchanges(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); w.asking.Open() != 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); w.asking.Open() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d exchanges are left open", w.asking.Open())
 		}

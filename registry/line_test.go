@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -54,7 +55,7 @@ func (a *wsAgent) await(t testing.TB) *protocol.Request {
 	select {
 	case r := <-a.got:
 		return r
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Fatal("the agent is asked nothing")
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -210,7 +211,7 @@ func (f *field) comeBack(d *device) {
 // awaitCancelled waits until a device is told to stop, and why.
 func (f *field) awaitCancelled(t testing.TB, d *device, reason string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		f.mu.Lock()
 		told := strings.Join(d.cancelled, ", ")
 		f.mu.Unlock()
@@ -316,7 +317,7 @@ func (w *world) expect(id protocol.TaskID, outcome Status, states string) {
 	w.t.Helper()
 	var o Status
 	var s string
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if o, s = w.states(id); o == outcome && s == states {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // A memoryLog is a [Log] of one process.
@@ -64,7 +65,7 @@ func (emptyBroker) All(func(id broker.SessionID, since int64) bool) {}
 
 func TestSessionsWhoseTimeIsOverAtTheStartAreReleased(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 	defer cancel()
 	log := &memoryLog{grown: make(chan struct{})}
 	d := New(Options{Self: Node{"a", 1}, Secret: new(Secret), Log: log, Say: func(Node, []byte) bool { return true }})

@@ -21,6 +21,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	filesdoor "github.com/aibridge/aibridge/doors/files"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -428,7 +429,7 @@ func TestASlowUploadIsGivenUp(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "PUT /vfs/upload?group_name=g&path=f HTTP/1.1\r\nHost: x\r\nAuthorization: alice\r\nContent-Length: 1000\r\n\r\nhalf")
-	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetReadDeadline(time.Now().Add(eventually.Patience))
 	reply, err := io.ReadAll(conn) // until the server hangs up
 	if err != nil || strings.HasPrefix(string(reply), "HTTP/1.1 200") {
 		t.Fatalf("%q, %v", reply, err)

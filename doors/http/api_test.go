@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -154,7 +155,7 @@ func serve(t testing.TB, o Options) (*API, *httptest.Server) {
 	}
 	server := httptest.NewServer(a)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 		defer cancel()
 		a.Close(ctx)
 		server.Client().CloseIdleConnections()

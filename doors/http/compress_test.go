@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -118,7 +118,7 @@ func TestStreamsAreNotHeldBack(t *testing.T) {
 	for _, accept := range []string{"gzip", "identity"} {
 		router := &heldRouter{letGo: make(chan struct{})}
 		_, server := serve(t, Options{Router: router})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/api/v1/commands/test.echo", strings.NewReader(`{"text":"hi"}`))
 		if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -44,7 +44,7 @@ func counting(t *testing.T) (*commands.Router, *commands.Set) {
 	}
 	router := commands.NewRouter(set, commands.RouterOptions{Authorizer: allowAll{}})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 		defer cancel()
 		if err := router.Close(ctx); err != nil {
 			t.Error(err)

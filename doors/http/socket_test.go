@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -25,7 +26,7 @@ type peer struct {
 
 func dial(t *testing.T, url string) *peer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	t.Cleanup(cancel)
 	conn, _, err := websocket.Dial(ctx, url+"/ws", nil)
 	if err != nil {
@@ -161,7 +162,7 @@ func TestWhoReadsAnAnswerMayAskAgain(t *testing.T) {
 func TestSocketWantsAPrincipalAndTheRightOrigin(t *testing.T) {
 	t.Parallel()
 	_, server := serve(t, Options{Authenticate: withKey})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	defer cancel()
 	for name, c := range map[string]struct {
 		header http.Header
@@ -213,7 +214,7 @@ func TestSocketReaderTooSlowIsClosed(t *testing.T) {
 	a, server := serve(t, Options{Router: router, patience: 100 * time.Millisecond})
 	p := dial(t, server.URL)
 	p.send(envelope("flood", "test.run", "{}"))
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(eventually.Patience)
 	for { // without reading
 		a.mu.Lock()
 		n := len(a.sockets)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -109,7 +110,7 @@ func TestReaderOfAStreamWhoLeavesEndsTheWait(t *testing.T) {
 	}
 	select {
 	case <-left:
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Error("still waiting")
 	}
 }

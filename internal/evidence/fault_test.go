@@ -322,7 +322,7 @@ func TestCheckTellsWhetherClaimsAreWritten(t *testing.T) {
 	wantCode(t, l.Claim(context.Background(), claim(1, time.Minute)), protocol.StoreUnavailable)
 	wantCode(t, l.Check(), protocol.StoreUnavailable)
 	disk.writes.Store(false)
-	for deadline := time.Now().Add(time.Minute); l.Check() != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); l.Check() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("claims can be written, and nobody says so")
 		}

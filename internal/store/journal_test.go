@@ -358,7 +358,7 @@ func TestTheJournalFailsFastWhileNATSIsAwayAndRecovers(t *testing.T) {
 	if err := j.Trim(t.Context(), 2); err == nil {
 		t.Error("trimmed without NATS")
 	}
-	if took := time.Since(began); took > time.Minute/2 {
+	if took := time.Since(began); took > eventually.Patience {
 		t.Errorf("failing took %v", took)
 	}
 	runNATS(t, n.dir, n.port)

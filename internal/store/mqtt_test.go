@@ -10,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -69,7 +70,7 @@ func (p *mqttPeer) send(b []byte) {
 
 func (p *mqttPeer) expect(want packet.Type) []byte {
 	p.t.Helper()
-	_ = p.nc.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = p.nc.SetReadDeadline(time.Now().Add(eventually.Patience))
 	for {
 		h, n, err := packet.ParseHeader(p.buf)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -45,7 +46,7 @@ func everybodyLives(string) bool { return true }
 
 // tries claims a request and says what became of that: "" for the first.
 func tries(c *SharedClaims, claim commands.Claim) string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	defer cancel()
 	err := c.Claim(ctx, claim)
 	if taken := (*commands.Taken)(nil); errors.As(err, &taken) {
@@ -157,8 +158,8 @@ func resize(t *testing.T, js jetstream.JetStream, most int32) {
 
 // insists claims a request, again as long as NATS cannot say whether that is done.
 func insists(c *SharedClaims, request commands.Claim) (err error) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	for end := time.Now().Add(eventually.Patience); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 		err = c.Claim(ctx, request)
 		cancel()
 		if protocol.CodeOf(err) != protocol.StoreUnavailable {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 )
 
@@ -154,7 +155,7 @@ func TestAFileIsFollowedWhileItChanges(t *testing.T) {
 	defer running.Wait()
 	defer cancel()
 	f.models("two")
-	for deadline := time.Now().Add(time.Minute); s.catalog.Load().find("two", access{space: "default"}) == nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); s.catalog.Load().find("two", access{space: "default"}) == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it is not")
 		}

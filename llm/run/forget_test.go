@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -108,7 +109,7 @@ func TestTheFolderOfARunThatAnotherBridgeForgotIsRemoved(t *testing.T) {
 	}
 	w.release(l)
 	w.restart(script())
-	for end := time.Now().Add(time.Minute); there(running); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(eventually.Patience); there(running); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is not removed when the bridge starts")
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/chat"
@@ -169,7 +170,7 @@ func newWorld(t testing.TB, m scripted, change ...func(*Options)) *world {
 }
 
 func (w *world) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	defer cancel()
 	if err := w.Service.Close(ctx); err != nil {
 		w.t.Error(err)
@@ -281,7 +282,7 @@ func (w *world) start(p StartParams) string {
 // rest waits until a run is at rest.
 func (w *world) rest(id string) StatusResult {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(eventually.Patience); time.Now().Before(deadline); {
 		if l := w.find(id); l != nil {
 			<-l.done
 		}

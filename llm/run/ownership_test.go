@@ -164,7 +164,7 @@ func (w *town) start(node string, failAt int, how failure) *process {
 }
 
 func (p *process) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	defer cancel()
 	if err := p.Close(ctx); err != nil {
 		p.town.t.Error(err)

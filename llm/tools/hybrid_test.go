@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -191,7 +192,7 @@ func TestASlowProviderIsNotWaitedFor(t *testing.T) {
 		t.Errorf("while vectors are made: %s", namesOf(got))
 	}
 	m.set(func() { close(m.hold); m.hold = nil })
-	for deadline := time.Now().Add(time.Minute); m.embedded() < 3 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); m.embedded() < 3 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 	}
 	blender.opts.Patience = time.Minute
 	if got := blender.Relevant(t.Context(), asker, box, "I am freezing", 1); namesOf(got) != "heating.set" || m.embedded() != 3+1 {

@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/internal/leaks"
 )
@@ -407,7 +408,7 @@ func openTrail(t testing.TB, log RemoteLog, change ...func(*Options)) *Trail {
 
 func shut(t testing.TB, trail *Trail) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	defer cancel()
 	if err := errors.Join(trail.Close(ctx), trail.o.Local.Close()); err != nil {
 		t.Error(err)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -320,7 +321,7 @@ func (w *world) listen(change ...func(*tls.Config)) *listener {
 			serving.Go(func() {
 				defer c.Close()
 				conn := c.(*tls.Conn)
-				_ = conn.SetDeadline(time.Now().Add(time.Minute))
+				_ = conn.SetDeadline(time.Now().Add(eventually.Patience))
 				if conn.Handshake() != nil {
 					return
 				}
@@ -358,7 +359,7 @@ func (w *world) dial(l *listener, cert *tls.Certificate, change ...func(*tls.Con
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(eventually.Patience))
 	var said bytes.Buffer
 	if _, err := said.ReadFrom(c); err != nil {
 		return "", err

@@ -17,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/client/agent/script"
 	"github.com/aibridge/aibridge/client/agent/skill"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -87,7 +88,7 @@ func (b *fakeBridge) offered(id protocol.SkillID) client.Skill {
 func (b *fakeBridge) await(t *testing.T, want ...string) {
 	t.Helper()
 	var told []string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(eventually.Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		b.mu.Lock()
 		told = slices.Clone(b.told)
 		b.mu.Unlock()
@@ -291,7 +292,7 @@ func hanging(t *testing.T, n *node, capability string) (result chan error) {
 		_, err := n.invoke(context.Background(), "a", "c", `{}`)
 		result <- err
 	}()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(eventually.Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(n.dir, "a", "started")); err == nil {
 			return result
 		}
@@ -338,7 +339,7 @@ func TestStoppingWaitsForScriptsThatEndSoon(t *testing.T) {
 		}
 		result <- out
 	}()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(eventually.Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(n.dir, "a", "started")); err == nil {
 			break
 		}
@@ -351,7 +352,7 @@ func TestStoppingWaitsForScriptsThatEndSoon(t *testing.T) {
 		if got != "7" {
 			t.Errorf("got %s", got)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(eventually.Patience):
 		t.Error("the agent ended before its call")
 	}
 }

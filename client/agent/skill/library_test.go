@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -378,7 +379,7 @@ func (o *observed) apply(c Changes) {
 func (o *observed) await(t *testing.T, want ...string) {
 	t.Helper()
 	var seen []string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(eventually.Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		o.mu.Lock()
 		seen = slices.Clone(o.seen)
 		o.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 )
 
@@ -125,7 +126,7 @@ func run(t *testing.T, b *bridge, secret string) *side {
 			if err != nil {
 				t.Errorf("ended with %v", err)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(eventually.Patience):
 			t.Error("does not end with its input")
 		}
 		transport.CloseIdleConnections()
@@ -208,13 +209,13 @@ func TestMessagesAreCarriedBothWays(t *testing.T) {
 			}
 			select {
 			case <-b.gone:
-			case <-time.After(time.Minute):
+			case <-time.After(eventually.Patience):
 				t.Error("the call goes on at the bridge")
 			}
 			b.mcp.AddTool(&sdk.Tool{Name: "new", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			select {
 			case <-changed:
-			case <-time.After(time.Minute):
+			case <-time.After(eventually.Patience):
 				t.Error("word of a change does not arrive")
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
@@ -163,7 +164,7 @@ func call(who *protocol.Principal) *commands.Call { return &commands.Call{Princi
 // until polls for something that takes its time.
 func (h *house) until(what string, condition func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(max(time.Minute, h.patience)); !condition(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(max(eventually.Patience, h.patience)); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			st, err := h.Status(h.t.Context(), call(owner), StatusParams{Cap: "home"})
 			h.t.Fatalf("never: %s (%+v, %v)", what, st, err)
