@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -214,6 +215,16 @@ func (s *site) connected() {
 			return v.State != Connected
 		})
 	}, &problem)
+}
+
+// recorded reports whether the session of a client would outlive the process with a
+// subscription.
+func (s *site) recorded(client string) (found bool) {
+	_ = s.disk.Copy().Load(context.Background(), func(key string, value []byte) error {
+		found = found || strings.HasSuffix(key, "\x00"+client) && bytes.Contains(value, []byte(`"f":`))
+		return nil
+	}, func(uint64, []byte) error { return nil })
+	return found
 }
 
 // counted is the number of the first link's messages with an outcome.
