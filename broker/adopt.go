@@ -59,32 +59,46 @@ func (b *Broker) Vacant() bool {
 	return sessions == 0 && b.timers.willsLeft() == 0 && b.bequests.Load() == 0
 }
 
-// bequeath has the adopter publish a Will, and forgets it when whatever has to be
-// stored of it is: if the process ends in between, it is published once more.
-func (t *turn) bequeath(f *firedWill) {
-	b := t.b
+// entrust has the broker, or its adopter, publish a Will, and forgets that when all
+// who are to have it do: if the process ends in between, the Will is published once
+// more, as the repetition that it is. A broker that closes hears of nobody any more; its
+// relay waits for the others.
+func (t *turn) entrust(f *firedWill) {
+	b, by := t.b, t.b
+	if b.options.adopter != nil {
+		by = b.options.adopter
+	}
 	b.bequests.Add(1)
-	b.options.adopter.publishFor(f, func() {
+	by.publishFor(f, func() {
 		t := b.getTurn().begin()
-		t.forgetWill(f.client.Session(), f.will)
+		t.forgetWill(f.will)
 		b.putTurn(t)
 		b.bequests.Add(-1)
 	})
+	if by.stopped.Load() {
+		t.forgetWill(f.will)
+	}
 }
 
-// publishFor publishes the Will of a session that is none of the broker's, and
-// calls then when it is stored for whom it has to be.
+// publishFor publishes a Will, and calls then when it is stored for whom it has to be,
+// here and at all peers that it is for.
 func (b *Broker) publishFor(f *firedWill, then func()) {
 	t := b.getTurn().begin()
+	r := &Receipt{b: b, then: then}
+	r.left.Store(1) // until the turn has found all
+	t.receipt = r
 	t.publishWill(f.client, f.will)
-	stored := t.recorded == 0
-	if !stored {
-		b.journal.whenStored(then)
+	t.receipt = nil
+	if t.recorded != 0 {
+		r.left.Add(1)
+		b.journal.whenStored(func() {
+			r.Answer(Taken)
+			b.AnswerReceipts()
+		})
 	}
 	b.putTurn(t)
-	if stored {
-		then()
-	}
+	r.Answer(Missed)
+	b.AnswerReceipts()
 }
 
 // whenStored has a function called when all is stored that is recorded by now.

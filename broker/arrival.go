@@ -254,20 +254,23 @@ func appendMark(dst []byte, m Mark) []byte {
 type receipts struct {
 	mu       sync.Mutex
 	sessions []*session
+	calls    []func() // of those for which no client waits
 }
 
-func (r *receipts) add(s *session) {
+func (r *receipts) add(done *Receipt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := len(r.sessions); n == 0 || r.sessions[n-1] != s {
-		r.sessions = append(r.sessions, s)
+	if done.then != nil {
+		r.calls = append(r.calls, done.then)
+	} else if n := len(r.sessions); n == 0 || r.sessions[n-1] != done.s {
+		r.sessions = append(r.sessions, done.s)
 	}
 }
 
-func (r *receipts) take() []*session {
+func (r *receipts) take() (sessions []*session, calls []func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.sessions
-	r.sessions = nil
-	return all
+	sessions, calls = r.sessions, r.calls
+	r.sessions, r.calls = nil, nil
+	return sessions, calls
 }

@@ -410,7 +410,9 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	c.lastRead.Store(t.now)
 	q.promises = s.will != nil || s.keeps() && !s.record.known
 	t.b.recordSession(t, s)
-	t.b.recordWill(t, s)
+	if s.will != nil && !s.keeps() {
+		t.b.recordWill(t, s, s.will)
+	}
 	if closed {
 		t.detachLocked(s, "connection lost")
 		return

@@ -94,7 +94,7 @@ func (t *turn) disconnect(c *conn, body []byte) error {
 	}
 	why := "client disconnected"
 	if d.Reason == packet.NormalDisconnection {
-		t.forgetWill(s.key(), s.will)
+		t.forgetWill(s.will)
 		s.will = nil
 	} else {
 		why = "client disconnected: " + d.Reason.String()

@@ -119,7 +119,7 @@ func (b *Broker) admitArriving(s *session) bool {
 
 // Cut returns all that a session has which was offered. What comes later for it is
 // not in that. It is not settled while peers have not answered for what its client
-// published; the directory is told when they have.
+// published, or its Will is held back; the directory is told when that is over.
 func (b *Broker) Cut(id SessionID) (state []byte, settled bool) {
 	s := b.session(id)
 	if s == nil {
@@ -129,7 +129,7 @@ func (b *Broker) Cut(id SessionID) (state []byte, settled bool) {
 	defer b.putTurn(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !t.settleAccepting(s) {
+	if !t.settleAccepting(s) || len(b.timers.firedOf(id)) > 0 {
 		s.cutting = true
 		return nil, false
 	}

@@ -27,6 +27,14 @@ type origin struct {
 type originKey struct {
 	from SessionID
 	id   uint16
+	will uint64 // number of a Will: an earlier one of the client may come after a later one
+}
+
+func (o *origin) key(from SessionID) originKey {
+	if o.id == 0 {
+		return originKey{from: from, will: o.number}
+	}
+	return originKey{from: from, id: o.id}
 }
 
 // A given is a session that got a publication.

@@ -131,6 +131,7 @@ type Receipt struct {
 
 	verdict  atomic.Uint32 // of a handler, a failure or 0
 	numbered *numbered     // the publish that waits, if that is a numbered one
+	then     func()        // is called instead, where no client waits
 }
 
 // Answer is a peer's. The broker's AnswerReceipts has the acknowledgements sent.
@@ -138,7 +139,7 @@ func (r *Receipt) Answer(o Outcome) {
 	for best := r.best.Load(); uint32(o) > best && !r.best.CompareAndSwap(best, uint32(o)); best = r.best.Load() {
 	}
 	if r.left.Add(-1) == 0 {
-		r.b.receipts.add(r.s)
+		r.b.receipts.add(r)
 	}
 }
 
@@ -170,7 +171,10 @@ func (r *Receipt) order(o *Receipt) int {
 
 // AnswerReceipts sends the acknowledgements that answers of peers were missing for.
 func (b *Broker) AnswerReceipts() {
-	sessions := b.receipts.take()
+	sessions, calls := b.receipts.take()
+	for _, then := range calls {
+		then()
+	}
 	if len(sessions) == 0 {
 		return
 	}
@@ -325,7 +329,7 @@ func (t *turn) sendGroup(p Peer, id uint64) {
 // hold is the receipt of the message in hand for one answer more, nil if nobody
 // waits for its acknowledgement.
 func (t *turn) hold() *Receipt {
-	if t.publisher == nil || t.msg.qos == 0 {
+	if t.msg.qos == 0 || t.publisher == nil && t.receipt == nil {
 		return nil
 	}
 	if t.receipt == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -37,7 +38,15 @@ const (
 
 func keyOfSession(id SessionID) string { return keySession + string(id.Space) + "\x00" + id.Client }
 
-func keyOfWill(id SessionID) string { return keyWill + string(id.Space) + "\x00" + id.Client }
+// keyOfWill has in it when the client connected, where directories count that: an
+// earlier Will may still be on its way when the next one is recorded.
+func keyOfWill(id SessionID, since int64) string {
+	key := keyWill + string(id.Space) + "\x00" + id.Client // NUL is in neither
+	if since == 0 {
+		return key
+	}
+	return key + "\x00" + strconv.FormatInt(since, 10)
+}
 
 // A sessionRecord is the journal's record of a session.
 type sessionRecord struct {
@@ -131,28 +140,28 @@ type storedLastWill struct {
 	Will      storedWill          `json:"will"`
 }
 
-// recordWill stores the Will of a session that has no record, so that it is
-// published by whoever restores the journal if the process ends first.
-func (b *Broker) recordWill(t *turn, s *session) { // session.mu is held
-	if b.journal == nil || s.will == nil || s.keeps() {
+// recordWill stores a Will that no session's record has, so that it is published by
+// whoever restores the journal if the process ends first.
+func (b *Broker) recordWill(t *turn, s *session, w *will) { // session.mu is held
+	if b.journal == nil {
 		return
 	}
 	value, err := json.Marshal(storedLastWill{
 		Principal: s.principal, Version: s.client.Version, Listener: s.client.Listener,
-		Will: storedWill{Message: appendMessage(nil, s.will.msg, 0), Life: s.will.life, Since: s.will.since},
+		Will: storedWill{Message: appendMessage(nil, w.msg, 0), Life: w.life, Since: w.since},
 	})
 	if err != nil {
 		b.log.Error("will can't be stored", "client", s.id, "error", err)
 		return
 	}
-	s.will.alone = true
-	b.journal.put(t, keyOfWill(s.key()), value)
+	w.record = keyOfWill(s.key(), w.since)
+	b.journal.put(t, w.record, value)
 }
 
 // forgetWill removes the record of a Will that is published, or will not be.
-func (t *turn) forgetWill(key SessionID, w *will) {
-	if w != nil && w.alone {
-		t.b.journal.put(t, keyOfWill(key), nil)
+func (t *turn) forgetWill(w *will) {
+	if w != nil && w.record != "" {
+		t.b.journal.put(t, w.record, nil)
 	}
 }
 

@@ -66,7 +66,7 @@ func (b *Broker) restore(ctx context.Context) error {
 	if err := r.restoredOurs(ctx); err != nil {
 		return fmt.Errorf("broker: ask whose the sessions of the journal are: %w", err)
 	}
-	now := b.clock.Steady()
+	t := newTurn(b).begin()
 	live := 0
 	for _, s := range r.sessions {
 		live += len(s.owed) - s.done
@@ -74,9 +74,10 @@ func (b *Broker) restore(ctx context.Context) error {
 		if b.index.peers != nil {
 			s.session.sender.restored()
 		}
-		b.adopt(s.session, now)
+		t.adopt(s.session)
 		s.owed = nil // or all would be there twice
 	}
+	b.commit(t)
 	for _, k := range r.known {
 		b.origins.restore(k)
 	}
@@ -144,6 +145,7 @@ func (r *restorer) isShared(m *message) bool { return m.from != "" && r.b.retain
 // lastWill has a Will published whose session ended with the process.
 func (r *restorer) lastWill(key string, value []byte) error {
 	_, id, _ := strings.Cut(key, "\x00")
+	id, _, _ = strings.Cut(id, "\x00")
 	var v storedLastWill
 	if err := json.Unmarshal(value, &v); err != nil {
 		return fmt.Errorf("will of client %q: %w", id, err)
@@ -157,7 +159,7 @@ func (r *restorer) lastWill(key string, value []byte) error {
 	}
 	client := NewClient(id, v.Principal)
 	client.Listener, client.Version = v.Listener, v.Version
-	r.b.timers.fire(client, &will{msg: m, life: v.Will.Life, since: v.Will.Since, alone: true})
+	r.b.timers.fire(client, &will{msg: m, life: v.Will.Life, since: v.Will.Since, record: key, again: true})
 	return nil
 }
 
@@ -183,7 +185,7 @@ func (r *restorer) session(key string, value []byte) error {
 		if err != nil {
 			return fmt.Errorf("will of session %q: %w", id, err)
 		}
-		s.will = &will{msg: m, delay: v.Will.Delay, life: v.Will.Life, since: v.Will.Since, fires: r.b.fromStore(v.Will.Fires, v.Will.Delay)}
+		s.will = &will{msg: m, delay: v.Will.Delay, life: v.Will.Life, since: v.Will.Since, again: true, fires: r.b.fromStore(v.Will.Fires, v.Will.Delay)}
 	}
 	r.serial = max(r.serial, v.Serial)
 	r.sessions[v.Serial] = &restoredSession{session: s}
@@ -281,7 +283,8 @@ func (r *restorer) one(in *recordReader) error {
 // knew replays the receivers of a publication.
 func (r *restorer) knew(in *recordReader) error {
 	space, client := protocol.SpaceID(in.bytes()), string(in.bytes())
-	k := &known{key: originKey{SessionID{space, client}, uint16(in.uvarint())}, number: in.uvarint()}
+	id, number := uint16(in.uvarint()), in.uvarint()
+	k := &known{key: (&origin{id: id, number: number}).key(SessionID{space, client}), number: number}
 	for n := in.uvarint(); n > 0 && !in.bad; n-- {
 		serial, group := in.uvarint(), in.uvarint()
 		if s := r.sessions[serial]; s != nil {
@@ -445,7 +448,8 @@ func (s *restoredSession) finish() {
 }
 
 // adopt makes a restored session known.
-func (b *Broker) adopt(s *session, now int64) {
+func (t *turn) adopt(s *session) {
+	b := t.b
 	for _, sub := range s.subs {
 		b.index.add(sub, nil)
 	}
@@ -455,15 +459,23 @@ func (b *Broker) adopt(s *session, now int64) {
 	b.sessions[s.key()] = s
 	b.mu.Unlock()
 	if s.expires == 0 {
-		s.expires = now + seconds(s.expiry)
+		s.expires = t.now + seconds(s.expiry)
 	}
 	if s.expiry != forever {
 		b.timers.schedule(s.expires, s)
 	}
-	if s.will != nil {
-		if s.will.fires == 0 { // the client was connected when the process ended
-			s.will.fires = now + seconds(min(s.will.delay, s.expiry))
-		}
-		b.timers.schedule(s.will.fires, s)
+	if s.will == nil {
+		return
 	}
+	if s.will.fires == 0 { // the client was connected when the process ended
+		s.will.fires = t.now + seconds(min(s.will.delay, s.expiry))
+	}
+	if b.isOneOfMany() && s.will.fires <= t.now { // or its client could move on before the timers look
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		t.fireLocked(s)
+		b.recordSession(t, s)
+		return
+	}
+	b.timers.schedule(s.will.fires, s)
 }

@@ -49,7 +49,8 @@ type Broker struct {
 	publishing     sync.RWMutex // held for reading while a message is given to all; see [Broker.Quiesce]
 	authenticating chan struct{}
 	connected      atomic.Int64
-	bequests       atomic.Int64 // what the adopter has taken and not stored
+	bequests       atomic.Int64 // Wills on their way, and what an adopter has taken and not stored
+	publishesWills atomic.Bool  // see [Broker.PublishWills]
 	stopped        atomic.Bool  // closed, for those who do not hold mu
 	afterHandlers  []func()
 	beforeWrite    atomic.Pointer[func()]

@@ -154,8 +154,7 @@ func (t *turn) detachLocked(s *session, why string) {
 
 	if s.will != nil {
 		if s.will.delay == 0 || s.expiry == 0 {
-			t.b.timers.fire(client, s.will)
-			s.will = nil
+			t.fireLocked(s)
 		} else {
 			s.will.fires = t.now + int64(min(s.will.delay, s.expiry))*int64(time.Second)
 			t.b.timers.schedule(s.will.fires, s)
@@ -181,8 +180,7 @@ func (t *turn) endLocked(s *session) {
 	}
 	s.ended = true
 	if s.will != nil { // [MQTT-3.1.3-9] the delay ends with the session
-		t.b.timers.fire(s.client, s.will)
-		s.will = nil
+		t.fireLocked(s)
 	}
 	t.b.unhold(s)
 	t.b.index.removeSession(s)
@@ -218,8 +216,7 @@ func (t *turn) due(s *session) {
 		return
 	}
 	if s.will != nil && s.will.fires != 0 && s.will.fires <= t.now {
-		t.b.timers.fire(s.client, s.will)
-		s.will = nil
+		t.fireLocked(s)
 		t.b.recordSession(t, s)
 	}
 	switch {

@@ -88,8 +88,9 @@ func (k *timers) alert() {
 	}
 }
 
-// run works until stop is closed, and once more then, for the wills of
-// clients that the end of the broker cut off.
+// run works until stop is closed, and once more then, for the wills of clients that
+// the end of the broker cut off. Those of an adopted one are left to whoever is next:
+// what becomes of them it could not record.
 func (k *timers) run(stop <-chan struct{}) {
 	t := newTurn(k.b)
 	stamps := stamps{b: k.b}
@@ -98,7 +99,9 @@ func (k *timers) run(stop <-chan struct{}) {
 	for ticks := 0; ; {
 		select {
 		case <-stop:
-			k.work(t.begin())
+			if k.b.options.adopter == nil {
+				k.work(t.begin())
+			}
 			return
 		case <-k.wake:
 			k.work(t.begin())
@@ -120,9 +123,14 @@ func (k *timers) run(stop <-chan struct{}) {
 // work does the due work.
 func (k *timers) work(t *turn) {
 	for {
+		may := k.b.mayPublishWills()
 		k.mu.Lock()
-		wills, orphan := k.wills, k.orphan
-		k.wills, k.orphan = nil, nil
+		var wills []*firedWill
+		if may {
+			wills, k.wills = k.wills, nil
+		}
+		orphan := k.orphan
+		k.orphan = nil
 		var due []*session
 		for len(k.dates) > 0 && k.dates[0].when <= t.now {
 			due = append(due, heap.Pop(&k.dates).(date).s)

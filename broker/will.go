@@ -4,12 +4,13 @@ import "github.com/aibridge/aibridge/protocol"
 
 // A will waits for its client to vanish.
 type will struct {
-	msg   *message
-	delay uint32 // seconds
-	life  uint32 // message expiry interval, 0 none
-	fires int64  // steady time when, once the connection is gone
-	since int64  // when its client connected, as directories count it; 0 where there is none
-	alone bool   // it has a record of its own
+	msg    *message
+	delay  uint32 // seconds
+	life   uint32 // message expiry interval, 0 none
+	fires  int64  // steady time when, once the connection is gone
+	since  int64  // when its client connected, as directories count it; 0 where there is none
+	record string // key of its own record; empty for none
+	again  bool   // an earlier process may have published it
 }
 
 // A firedWill is a Will that is to be published: its client is gone. Whoever
@@ -31,6 +32,42 @@ func (k *timers) fire(client *Client, w *will) {
 	k.willsOf[key] = append(k.willsOf[key], f)
 	k.mu.Unlock()
 	k.alert()
+}
+
+// fireLocked has the Will of a session published, whose mu is held. In a cluster that
+// may have to wait: the Will gets a record of its own, since that of the session does
+// not have it any more.
+func (t *turn) fireLocked(s *session) {
+	w := s.will
+	s.will = nil
+	if t.b.isOneOfMany() && w.record == "" {
+		t.b.recordWill(t, s, w)
+	}
+	t.b.timers.fire(s.client, w)
+}
+
+// isOneOfMany reports whether the broker is one of a cluster's, or serves the sessions
+// of one.
+func (b *Broker) isOneOfMany() bool { return b.index.peers != nil || b.options.adopter != nil }
+
+// PublishWills has the broker publish Wills from now on. One with peers holds back
+// those that it has before, of clients of its earlier processes: nobody elsewhere would
+// hear them while it does not know who listens there. It is called once all bridges
+// know each other, and the handlers are there.
+func (b *Broker) PublishWills() {
+	b.publishesWills.Store(true)
+	for _, m := range b.family() {
+		m.timers.alert()
+	}
+}
+
+// mayPublishWills reports whether Wills are not held back. Those of an adopted broker
+// are its adopter's to publish.
+func (b *Broker) mayPublishWills() bool {
+	if adopter := b.options.adopter; adopter != nil {
+		b = adopter
+	}
+	return b.index.peers == nil || b.publishesWills.Load()
 }
 
 // takeWill claims a Will for its caller to publish; false if it was taken.
@@ -60,13 +97,21 @@ func (k *timers) willsLeft() int {
 
 // publishFired publishes a Will that its caller has taken.
 func (t *turn) publishFired(f *firedWill) {
-	k, key := t.b.timers, f.client.Session()
-	if t.b.options.adopter != nil {
-		t.bequeath(f)
+	if t.b.isOneOfMany() {
+		t.entrust(f)
 	} else {
 		t.publishWill(f.client, f.will)
-		t.forgetWill(key, f.will)
+		t.forgetWill(f.will)
 	}
+	t.b.timers.published(f)
+	if s := t.b.session(f.client.Session()); s != nil {
+		t.b.tellSettled(s)
+	}
+}
+
+// published notes that a Will is.
+func (k *timers) published(f *firedWill) {
+	key := f.client.Session()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	close(f.done)
@@ -85,8 +130,12 @@ func (t *turn) publishFired(f *firedWill) {
 
 // settleWills returns when the Wills of a client's earlier connections are
 // published: before it is told that it is connected again, so that what it says
-// then is newer. No lock of a session may be held.
+// then is newer. It does not wait for those that are held back. No lock of a session
+// may be held.
 func (t *turn) settleWills(client *Client) {
+	if !t.b.mayPublishWills() {
+		return
+	}
 	for _, f := range t.b.timers.firedOf(client.Session()) {
 		if t.b.timers.takeWill(f) {
 			t.publishFired(f)
@@ -119,7 +168,7 @@ func (t *turn) publishWill(client *Client, w *will) {
 		return
 	}
 	if m.qos > 0 && w.since != 0 && t.b.index.peers != nil {
-		t.origin = origin{number: uint64(w.since)}
+		t.origin = origin{number: uint64(w.since), again: w.again, after: uint64(w.since)}
 	}
 	t.publishLoaded(client, r)
 	t.count.wills++

@@ -40,10 +40,10 @@ func TestWillsOfCleanSessionsOutliveTheProcess(t *testing.T) {
 	listener.take("before")
 	n.connect(5, "none")
 	n.leave(listener, "listener")
-	want := []string{keyOfWill(home("again")), keyOfWill(home("connected")), keyOfWill(home("old"))}
+	want := []string{keyOfWill(home("again"), 0), keyOfWill(home("connected"), 0), keyOfWill(home("old"), 0)}
 	eventually.Holds(t, "the journal has the Wills of who is connected", func() bool {
 		var latest storedLastWill
-		_ = json.Unmarshal(journal.Copy().keyed[keyOfWill(home("again"))], &latest)
+		_ = json.Unmarshal(journal.Copy().keyed[keyOfWill(home("again"), 0)], &latest)
 		return strings.Contains(string(latest.Will.Message), "after") && slices.Equal(stored(), want)
 	}, func() any { return stored() })
 

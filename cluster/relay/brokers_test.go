@@ -174,6 +174,9 @@ func (c *cluster) agree() {
 	for _, n := range c.all() {
 		eventually.Holds(c.t, n.id+" is ready", n.relay.Ready)
 	}
+	for _, n := range c.all() {
+		n.PublishWills()
+	}
 }
 
 // A device is a client with what it has received.

@@ -128,19 +128,24 @@ type wandering struct {
 // wander begins the move of a session with a subscription.
 func wander(c *cluster, filter string) wandering {
 	w := wandering{c, broker.SessionID{Space: "home", Client: "wanderer"}}
-	d := w.connect("b", true)
-	d.hears(filter, 2)
-	party := (&protocol.Principal{ID: "someone", Space: "home"}).Party()
-	offer, became := c.node("b").Offer(w.id, party, false)
-	if became != broker.Offered {
-		c.t.Fatalf("the offer became %v", became)
-	}
-	known := make(chan struct{})
-	if err := c.node("c").Expect(w.id, offer, 2, func() { close(known) }); err != nil {
-		c.t.Fatal(err)
-	}
-	<-known
+	w.connect("b", true).hears(filter, 2)
+	<-w.offer()
 	return w
+}
+
+// offer has c expect the session. What it returns is closed when all know of that.
+func (w wandering) offer() (known chan struct{}) {
+	w.c.t.Helper()
+	party := (&protocol.Principal{ID: "someone", Space: "home"}).Party()
+	offer, became := w.c.node("b").Offer(w.id, party, false)
+	if became != broker.Offered {
+		w.c.t.Fatalf("the offer became %v", became)
+	}
+	known = make(chan struct{})
+	if err := w.c.node("c").Expect(w.id, offer, 2, func() { close(known) }); err != nil {
+		w.c.t.Fatal(err)
+	}
+	return known
 }
 
 // cut is what b has of the session. What is published from then on is not in it.

@@ -290,7 +290,7 @@ func TestAWillComesOnceThoughItIsPublishedAgain(t *testing.T) {
 	listener := c.connect("b", "listener", "home")
 	listener.hears("t", 2)
 	for _, text := range []string{"first", "second"} { // each of a client of the same id
-		mourned := c.bareWith("a", "mourned", text)
+		mourned := c.bareWith("a", "mourned", text, 0)
 		before := journal.Copy()
 		_ = mourned.Close()
 		listener.expect("t=" + text + "@2")
@@ -304,8 +304,8 @@ func TestAWillComesOnceThoughItIsPublishedAgain(t *testing.T) {
 	}
 }
 
-// bareWith connects a client with a Will.
-func (c *cluster) bareWith(to, id, text string) bare {
+// bareWith connects a client with a Will, whose session is kept for some seconds.
+func (c *cluster) bareWith(to, id, text string, keep uint32) bare {
 	c.t.Helper()
 	nc, err := net.Dial("tcp", c.node(to).addr)
 	if err != nil {
@@ -315,7 +315,7 @@ func (c *cluster) bareWith(to, id, text string) bare {
 	b := bare{nc, c.t}
 	b.write(&packets.Connect{
 		ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: id, CleanStart: true, UsernameFlag: true, Username: "home",
-		WillFlag: true, WillQOS: 2, WillTopic: "t", WillMessage: []byte(text), Properties: &packets.Properties{},
+		WillFlag: true, WillQOS: 2, WillTopic: "t", WillMessage: []byte(text), Properties: &packets.Properties{SessionExpiryInterval: &keep},
 	})
 	if answer, ok := b.read().(*packets.Connack); !ok || answer.ReasonCode != 0 {
 		c.t.Fatalf("CONNECT was answered by %v", answer)

@@ -81,6 +81,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 		if err := d.relay.await(ctx, s.life); err != nil {
 			return err
 		}
+		o.broker.PublishWills()
 	}
 	return s.lobby.Close(ctx)
 }
