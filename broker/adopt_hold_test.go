@@ -53,9 +53,10 @@ func TestAnAdopterPublishesAWillWhileItsJournalIsToBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := new(MemoryJournal)
-	if _, err := left.Write(context.Background(), []KeyedValue{{keyOfWill(home("lost")), value}}, nil); err != nil {
+	if _, err := left.Write(context.Background(), []KeyedValue{{keyOfWill(home("lost"), 7), value}}, nil); err != nil {
 		t.Fatal(err)
 	}
+	n.PublishWills()
 	a := n.adopts(t, left)
 	eventually.Holds(t, "the Will is published and forgotten", a.Vacant)
 }

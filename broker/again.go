@@ -13,13 +13,13 @@ func (t *turn) know(from Mark) {
 	}
 	key := t.origin.key(SessionID{t.msg.to.Space(), t.msg.from})
 	from.Offset = 0
-	t.known, t.before = t.b.origins.enter(key, &t.origin, t.msg.number, from)
+	t.known, t.before = t.b.origins.enter(key, &t.origin, from)
 }
 
 // gave notes that a session has got the turn's message, for a group or by itself.
 func (t *turn) gave(s *session, group uint64) {
 	s.mu.Lock()
-	g := given{s: s, group: group}
+	g := given{s: s, group: group, as: t.msg.number}
 	if s.record.known {
 		g.serial = s.record.serial
 	}

@@ -42,6 +42,7 @@ type given struct {
 	s      *session
 	group  uint64 // of shared subscriptions, by which it got it; 0 if by its own
 	serial uint64 // of the session in the journal, 0 if it is not there
+	as     uint64 // number of the message that it came in, see [message]; 0 from a journal
 }
 
 func (g given) same(o given) bool { return g.s == o.s && g.group == o.group }
@@ -50,8 +51,7 @@ func (g given) same(o given) bool { return g.s == o.s && g.group == o.group }
 type known struct {
 	key    originKey
 	number uint64
-	again  bool   // it was repeated
-	as     uint64 // number of the message that it last came in, see [message]
+	again  bool // it was repeated
 	given  []given
 }
 
@@ -87,7 +87,7 @@ func newOrigins() *origins {
 // enter notes the arrival of a publication from a process. It returns the
 // publication, and whether it was known before: because it is repeated, came late,
 // or is offered to a group once more.
-func (o *origins) enter(key originKey, by *origin, as uint64, from Mark) (k *known, before bool) {
+func (o *origins) enter(key originKey, by *origin, from Mark) (k *known, before bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.settle(from, by.settled)
@@ -97,11 +97,11 @@ func (o *origins) enter(key originKey, by *origin, as uint64, from Mark) (k *kno
 	case was.number >= by.number:
 		return was, true
 	case by.again && was.number > by.after:
-		k = &known{key: key, number: by.number, again: true, as: as, given: was.given}
+		k = &known{key: key, number: by.number, again: true, given: was.given}
 		o.remember(k, from)
 		return k, true
 	}
-	k = &known{key: key, number: by.number, again: by.again, as: as}
+	k = &known{key: key, number: by.number, again: by.again}
 	o.remember(k, from)
 	return k, false
 }
@@ -209,23 +209,26 @@ func (o *origins) of(s *session) (list []*known) {
 }
 
 // came adds the publications that a session had received before it came here. It
-// returns the numbers of messages that have come here since, and are repetitions of
-// these.
+// returns the numbers of the messages in which they have come here since.
 func (o *origins) came(s *session, had []*known) (again []uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, h := range had {
 		k := o.known[h.key]
 		switch {
-		case k != nil && k.again && slices.ContainsFunc(k.given, given{s: s}.same):
-			again = append(again, k.as)
+		case k != nil && (k.again || k.number == h.number) && slices.ContainsFunc(k.given, given{s: s}.same):
+			for _, g := range k.given {
+				if g.same(given{s: s}) && g.as != 0 {
+					again = append(again, g.as)
+				}
+			}
 		case k == nil || !k.again && k.number < h.number:
 			k = &known{key: h.key, number: h.number}
 			o.known[h.key] = k
 			o.keepStray(k)
 		}
 		for _, g := range h.given {
-			k.given = append(k.given, given{s, g.group, s.record.serial})
+			k.given = append(k.given, given{s: s, group: g.group, serial: s.record.serial})
 		}
 	}
 	return again

@@ -288,7 +288,7 @@ func (r *restorer) knew(in *recordReader) error {
 	for n := in.uvarint(); n > 0 && !in.bad; n-- {
 		serial, group := in.uvarint(), in.uvarint()
 		if s := r.sessions[serial]; s != nil {
-			k.given = append(k.given, given{s.session, group, serial})
+			k.given = append(k.given, given{s: s.session, group: group, serial: serial})
 		}
 	}
 	if !in.bad && len(k.given) > 0 {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eclipse/paho.golang/paho"
+
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
@@ -155,6 +157,37 @@ func TestASessionThatMovesGetsAWillOnce(t *testing.T) {
 	w.arrive(state).expect(will, "t=end@1")
 }
 
+// TestASessionGetsAWillOnceWhereItIsKnown moves a session that has a Will to a bridge
+// where somebody else has it, while that is published again.
+func TestASessionGetsAWillOnceWhereItIsKnown(t *testing.T) {
+	c := newCluster(t, "b", "c")
+	m := newMortal(c)
+	other := c.connect("c", "other", "home")
+	other.hears("t", 2)
+	w := wandering{c, broker.SessionID{Space: "home", Client: "wanderer"}}
+	d := w.connect("b", true)
+	d.hears("t", 2)
+	if err := d.Disconnect(&paho.Disconnect{}); err != nil {
+		t.Fatal(err)
+	}
+	lost, will := m.mourned()
+	before := m.journal.Copy()
+	_ = lost.Close()
+	other.expect(will)
+	eventually.Holds(t, "the session has it", func() bool {
+		info, _ := c.node("b").Session(w.id)
+		return info.Queued == 1
+	})
+	<-w.offer()
+	state := w.cut()
+	m.kill()
+	m.journal = before
+	m.start()
+	c.connect("a", "last", "home").says("t", "end", 1)
+	other.expect("t=end@1")
+	w.arrive(state).expect(will, "t=end@1")
+}
+
 // TestAnEarlierWillComesAfterALaterOne has a client lost at a bridge that is killed, and
 // lost again elsewhere before that bridge is back.
 func TestAnEarlierWillComesAfterALaterOne(t *testing.T) {
@@ -221,6 +254,31 @@ func TestASessionOfAKilledBridgeGetsAWillOnce(t *testing.T) {
 		c.connect("a", "last", "home").says("t", "end", 1)
 		expectAll(t, append(want, "t=end@1"), d)
 	}
+}
+
+// TestASessionHasAWillOnRecordThatIsOnRecordToo ends an adopter that has stored for a
+// session of the journal that it has a Will, and not that all have it.
+func TestASessionHasAWillOnRecordThatIsOnRecordToo(t *testing.T) {
+	c := newCluster(t, "b")
+	m := newMortal(c)
+	keeper := wandering{c, broker.SessionID{Space: "home", Client: "keeper"}}
+	keeper.connect("a", true).hears("t", 2)
+	_, will := m.mourned()
+	m.kill()
+	var wills []broker.KeyedValue
+	_ = m.journal.Load(t.Context(), func(key string, value []byte) error {
+		if strings.HasPrefix(key, "w/") {
+			wills = append(wills, broker.KeyedValue{Key: key, Value: slices.Clone(value)})
+		}
+		return nil
+	}, func(uint64, []byte) error { return nil })
+	m.adoptAt("b", true)
+	if _, err := m.journal.Write(t.Context(), wills, nil); err != nil {
+		t.Fatal(err)
+	}
+	m.start()
+	c.connect("a", "last", "home").says("t", "end", 1)
+	expectAll(t, []string{will, "t=end@1"}, keeper.connect("a", false))
 }
 
 // An heir serves what a killed bridge has left, under that bridge's name.
