@@ -89,7 +89,7 @@ type bornState struct {
 }
 
 // birthEvery is how far the head in the birth's record may be behind.
-const birthEvery = 10 * time.Minute
+const birthEvery = time.Minute
 
 // checkBirth compares the trail with the record of its birth. It returns the
 // head the record knows, and says what is wrong.
