@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/parked"
@@ -94,5 +96,60 @@ func TestATaskThatIsCancelledElsewhereStops(t *testing.T) {
 	}
 	if r := w.task(); r.State != parked.Cancelled || r.Failure.Code != protocol.Cancelled || r.Failure.Message != "enough" {
 		t.Errorf("it is %s with %+v", r.State, r.Failure)
+	}
+}
+
+// A late view of tasks shows one as it was, until a write of it is refused.
+type late struct {
+	records.Table[parked.Record]
+	was *atomic.Pointer[version]
+}
+
+// A version is a task as it was once.
+type version struct {
+	record   *parked.Record
+	revision uint64
+}
+
+func (l late) Get(key string) (*parked.Record, uint64, bool) {
+	if was := l.was.Load(); was != nil {
+		return was.record, was.revision, true
+	}
+	return l.Table.Get(key)
+}
+
+func (l late) Update(ctx context.Context, key string, v *parked.Record, expect uint64) (uint64, error) {
+	revision, err := l.Table.Update(ctx, key, v, expect)
+	if err != nil {
+		l.was.Store(nil)
+	}
+	return revision, err
+}
+
+// TestATaskOfADeadBridgeIsTakenUpByOneThatSeesItLate has a bridge die that has taken a
+// task up. The next one does not know that yet when it takes the task up, too.
+func TestATaskOfADeadBridgeIsTakenUpByOneThatSeesItLate(t *testing.T) {
+	was := new(atomic.Pointer[version])
+	w := newWorld(t, func(p *parked.Options, _ *approval.Options) { p.Tasks = late{p.Tasks, was} })
+	if _, _, err := w.ask(carol); err != nil {
+		t.Fatal(err)
+	}
+	asked := w.asked()
+	w.stop()
+	waits, revision, _ := w.tasks.Get(string(w.task().ID))
+	w.bridge = w.another(&recordstest.Process{})
+	if err := w.decide(alice, asked, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	taken := *waits
+	taken.State = parked.Running
+	if _, err := w.tasks.Update(t.Context(), string(taken.ID), &taken, revision); err != nil {
+		t.Fatal(err)
+	}
+	was.Store(&version{waits, revision})
+	w.elect()
+	eventually.Holds(t, "the task ends", func() bool { return w.task().State.Over() })
+	if w.bell.rings != 1 {
+		t.Errorf("the bell is rung %d times", w.bell.rings)
 	}
 }

@@ -80,6 +80,10 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	}
 	next := r.taken()
 	revision, err := s.opts.Tasks.Update(ctx, string(id), next, revision)
+	if protocol.CodeOf(err) == protocol.RevisionConflict {
+		s.later(id) // who has taken it up may have died since, and is not seen here yet
+		return nil
+	}
 	if err != nil {
 		return raced(err)
 	}
