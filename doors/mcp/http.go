@@ -181,7 +181,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the header "+sessionHeader+" is missing: initialize opens a session", nil)
 	case !sessionless && session != "" && !d.sessions.has(session, who):
 		return true // the SDK knows what to say
-	case m.fault != nil && !(sessionless && m.Method == levelMethod): // which is none in such versions
+	case m.fault != nil && !(sessionless && slices.Contains(sessionMethods, m.Method)):
 		writeRPCError(w, m.fault.status(), m.id, m.fault.code, m.fault.text, nil)
 	case m.Method == initializeMethod && session != "":
 		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the session is initialized already", nil)
@@ -207,6 +207,9 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 
 // serves reports whether there is a method, in versions with or without sessions.
 func (d *Door) serves(m *message, sessionless bool) bool {
+	if sessionless && slices.Contains(sessionMethods, m.Method) {
+		return false
+	}
 	return slices.Contains(methods, m.Method) || sessionless && d.opts.Tasks != nil && m.onTasks()
 }
 
@@ -233,6 +236,9 @@ const (
 	subscribeMethod   = "resources/subscribe"
 	unsubscribeMethod = "resources/unsubscribe"
 )
+
+// sessionMethods are those that versions without sessions have no more.
+var sessionMethods = []string{levelMethod, subscribeMethod, unsubscribeMethod}
 
 // methods are those that clients may call.
 var methods = []string{

@@ -94,6 +94,7 @@ func TestBadInputIsAnsweredPrecisely(t *testing.T) {
 		"headers that tell otherwise":  {modernHeaders, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"door.open",` + modern + `}}`, 400, -32020, "Mcp-Name"},
 		"a version in the body alone":  {nil, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modern + `}}`, 400, -32020, "header"},
 		"a method of sessions":         {map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "logging/setLevel"}, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{` + modern + `}}`, 404, -32601, "setLevel"},
+		"another method of sessions":   {map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "resources/subscribe"}, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{` + modern + `}}`, 404, -32601, "resources/subscribe"},
 		"a method that was removed":    {map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/break"}, `{"jsonrpc":"2.0","id":1,"method":"tools/break","params":{` + modern + `}}`, 404, -32601, "tools/break"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,10 @@ var nothingTaken = json.RawMessage(`{"type":"object","properties":{}}`)
 
 // newFixture is the server with what the suite asks for.
 func newFixture() http.Handler {
-	s := sdk.NewServer(&sdk.Implementation{Name: "fixture", Version: "1"}, nil)
+	s := sdk.NewServer(&sdk.Implementation{Name: "fixture", Version: "1"}, &sdk.ServerOptions{
+		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+	})
 	addContents(s)
 	addWork(s)
 	addPrompts(s)
@@ -169,6 +172,8 @@ func addResources(s *sdk.Server) {
 		read("text/plain", func(string) ([]byte, string) { return nil, "This is the content of the static text resource." }))
 	s.AddResource(&sdk.Resource{URI: "test://static-binary", Name: "static-binary", MIMEType: "image/png"},
 		read("image/png", func(string) ([]byte, string) { return picture, "" }))
+	s.AddResource(&sdk.Resource{URI: "test://watched-resource", Name: "watched-resource", MIMEType: "text/plain"},
+		read("text/plain", func(string) ([]byte, string) { return nil, "This is the content of the resource that is watched." }))
 	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "test://template/{id}/data", Name: "template", MIMEType: "application/json"},
 		read("application/json", func(uri string) ([]byte, string) {
 			id := strings.TrimSuffix(strings.TrimPrefix(uri, "test://template/"), "/data")
