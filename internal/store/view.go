@@ -252,8 +252,8 @@ func (v *view) checkTally(ctx context.Context, last uint64) error {
 		return err
 	}
 	if t.Revision > last {
-		if info, err := v.inspect(ctx); err != nil || info.State.LastSeq > last {
-			return cmp.Or(err, errMoved)
+		if err := v.awaitBeyond(ctx, last); err != nil {
+			return err
 		}
 	}
 	missing := t.missing(last, func(table string) (int, bool) {
@@ -276,6 +276,30 @@ func (v *view) checkTally(ctx context.Context, last uint64) error {
 		return nil
 	}
 	return err
+}
+
+// applying is how long the server that has just been elected to lead the registry may
+// take to apply what the others have agreed on. Until then it tells, and delivers, less
+// than there is.
+const applying = 15 * time.Second
+
+// awaitBeyond returns [errMoved] once the registry has more than it had at a revision,
+// and nil if it has not.
+func (v *view) awaitBeyond(ctx context.Context, last uint64) error {
+	for deadline := time.Now().Add(applying); ; {
+		info, err := v.inspect(ctx)
+		if err != nil || info.State.LastSeq > last {
+			return cmp.Or(err, errMoved)
+		}
+		if info.Config.Replicas < 2 || time.Now().After(deadline) {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // settle ends catching up: the tables are as the registry is at a revision.
