@@ -58,9 +58,16 @@ func TestThreeBridgesOfTheReadmeAreOneBroker(t *testing.T) {
 		}
 	}
 	section := sectionOf(t, readme(t), "Three bridges on this machine")
+	free, taken := make(map[string]string), make(map[string]bool)
 	for _, ports := range []string{"188", "901", "622"} {
-		section = regexp.MustCompile(ports+`(\$n|[123]\b)`).ReplaceAllString(section, freeTriple(t)+"$1")
+		for free[ports] == "" || taken[free[ports]] {
+			free[ports] = freeTriple(t)
+		}
+		taken[free[ports]] = true
 	}
+	section = regexp.MustCompile(`\b(188|901|622)(\$n|[123]\b)`).ReplaceAllStringFunc(section, func(port string) string {
+		return free[port[:3]] + port[3:]
+	})
 	steps := promised(section)
 	if len(steps) != 4 {
 		t.Fatalf("found %d blocks of commands", len(steps))
