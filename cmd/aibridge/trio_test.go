@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/listen"
 )
 
 // A trio is three bridges that keep one state and all work, each a process of its
@@ -40,21 +41,41 @@ func startTrio(t *testing.T, flags ...string) *trio {
 			c.bridges[i] = &binary{path: path, data: t.TempDir(), log: new(bytes.Buffer), ended: make(chan struct{})}
 			c.bridges[i].launch(t, c.flags[i]...)
 		}
-		busy := false
-		for _, b := range c.bridges {
-			if b.listens(t, deadline) {
-				continue
-			}
-			if busy = strings.Contains(b.log.String(), "address already in use"); !busy || time.Now().After(deadline) {
-				t.Fatalf("a bridge ended:\n%s", b.log)
-			}
-			break
-		}
-		if !busy {
+		ended := c.listen(t, deadline)
+		if ended == nil {
 			return c
+		}
+		if !strings.Contains(ended.log.String(), "address already in use") || time.Now().After(deadline) {
+			t.Fatalf("a bridge ended:\n%s", ended.log)
 		}
 		for _, b := range c.bridges { // somebody else has a port for a moment
 			b.kill()
+		}
+	}
+}
+
+// listen waits until all bridges listen, and returns nil, or one has ended: the others
+// wait for that.
+func (c *trio) listen(t *testing.T, deadline time.Time) (ended *binary) {
+	t.Helper()
+	for ; ; time.Sleep(5 * time.Millisecond) {
+		up := 0
+		for _, b := range c.bridges {
+			select {
+			case <-b.ended:
+				return b
+			default:
+			}
+			var err error
+			if b.addresses, err = listen.ReadAddresses(b.data); err == nil {
+				up++
+			}
+		}
+		if up == len(c.bridges) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the bridges do not come up:\n%s\n%s\n%s", c.bridges[0].log, c.bridges[1].log, c.bridges[2].log)
 		}
 	}
 }
