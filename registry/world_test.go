@@ -50,7 +50,7 @@ func (f *fakeMQTT) Publish(to protocol.Recipients, message protocol.Message) (in
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := sent{to, message}
-	m.Payload, m.UserProperties = bytes.Clone(m.Payload), slices.Clone(m.UserProperties)
+	m.Payload, m.CorrelationData, m.UserProperties = bytes.Clone(m.Payload), bytes.Clone(m.CorrelationData), slices.Clone(m.UserProperties)
 	f.sent = append(f.sent, m)
 	if m.Retain {
 		if f.retained[m.Topic] = m.Payload; len(m.Payload) == 0 {
