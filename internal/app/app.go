@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/internal/gate"
 	"github.com/aibridge/aibridge/internal/lifecycle"
 	"github.com/aibridge/aibridge/internal/listen"
+	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security"
 )
 
@@ -95,16 +96,17 @@ func New(ctx context.Context, config Config, with ...Option) (_ *App, err error)
 	if err := os.MkdirAll(config.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	if a.state, err = openState(ctx, config, o, a.life, leaving); err != nil {
+	starting := store.Patiently(ctx)
+	if a.state, err = openState(starting, config, o, a.life, leaving); err != nil {
 		return nil, err
 	}
-	if a.domains, err = openDomains(ctx, a.state); err != nil {
+	if a.domains, err = openDomains(starting, a.state); err != nil {
 		return nil, err
 	}
-	if a.doors, err = openDoors(ctx, a.state, a.domains); err != nil {
+	if a.doors, err = openDoors(starting, a.state, a.domains); err != nil {
 		return nil, err
 	}
-	return a, start(ctx, a.state, a.domains, a.doors)
+	return a, start(starting, a.state, a.domains, a.doors)
 }
 
 // Addresses are what the bridge listens on.

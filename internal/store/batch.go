@@ -46,7 +46,7 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, s.options.WriteTimeout)
 	defer cancel()
 	guards, err := s.guards(ctx, ops)
 	if err != nil {

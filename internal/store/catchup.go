@@ -26,7 +26,7 @@ func (s *Store) Revision() uint64 { return s.view.position.at.Load() }
 // CatchUp waits until the tables show everything that was stored before the call,
 // and reports whether they lacked anything.
 func (s *Store) CatchUp(ctx context.Context) (moved bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, s.options.WriteTimeout)
 	defer cancel()
 	before := s.Revision()
 	q := s.ask()

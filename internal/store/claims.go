@@ -280,7 +280,7 @@ func (c *Claims) take() (g *group, more bool) {
 // publishClaims stores a group; the stream drops it when its last claim has
 // expired.
 func (s *Store) publishClaims(ctx context.Context, g *group) error {
-	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, s.options.WriteTimeout)
 	defer cancel()
 	life := max(time.Until(g.expires).Truncate(time.Second)+time.Second, time.Second)
 	msg := &nats.Msg{

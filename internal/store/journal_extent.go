@@ -123,7 +123,7 @@ func (k *extentKeeper) keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.store.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, k.store.options.WriteTimeout)
 	defer cancel()
 	for again := false; ; again = true {
 		ack, err := k.store.store(ctx, k.store.state, &nats.Msg{

@@ -65,6 +65,37 @@ func TestAQuestionIsAskedAgainWhileNobodyLeads(t *testing.T) {
 	}
 }
 
+// TestAStreamIsPlacedOnceServersSeeEachOther has servers of a cluster lose sight of each
+// other for a moment, and for good.
+func TestAStreamIsPlacedOnceServersSeeEachOther(t *testing.T) {
+	noneSeen := fmt.Errorf("make: %w", &jetstream.APIError{Code: 400, ErrorCode: noPeers})
+	refused := errors.New("refused")
+	for name, test := range map[string]struct {
+		blind int // attempts
+		then  error
+		want  error
+		made  int
+	}{
+		"at once":  {0, nil, nil, 1},
+		"soon":     {10, nil, nil, 11},
+		"refused":  {3, refused, refused, 4},
+		"for good": {1000, nil, noneSeen, placeAttempts + 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			made := 0
+			err := untilPlaced(t.Context(), func() error {
+				if made++; made <= test.blind {
+					return noneSeen
+				}
+				return test.then
+			})
+			if made != test.made || !errors.Is(err, test.want) {
+				t.Errorf("%s: %v after %d attempts", name, err, made)
+			}
+		})
+	}
+}
+
 // TestAWriteIsRepeatedWhileNobodyLeads has a stream without a leader for a while.
 func TestAWriteIsRepeatedWhileNobodyLeads(t *testing.T) {
 	nobody := unavailable(nats.ErrNoResponders)

@@ -77,7 +77,7 @@ func (l *RetainedLog) put(ctx context.Context, v *broker.RetainedValue) (uint64,
 		seconds := int64((life + time.Second - 1) / time.Second)
 		msg.Header = nats.Header{jetstream.MsgTTLHeader: {strconv.FormatInt(seconds, 10) + "s"}}
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, l.store.options.WriteTimeout)
 	defer cancel()
 	if v.Earlier {
 		if msg.Header == nil {

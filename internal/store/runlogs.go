@@ -118,7 +118,7 @@ func taken(run string) error {
 }
 
 func (l *RunLogs) publish(ctx context.Context, run string, last uint64, part []byte) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, l.store.options.WriteTimeout)
 	defer cancel()
 	ack, err := l.store.store(ctx, l.store.state, &nats.Msg{
 		Subject: l.of(run), Data: part,

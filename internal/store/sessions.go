@@ -35,7 +35,7 @@ func (l *SessionLog) Append(ctx context.Context, id string, data []byte) (positi
 	if err := l.store.sure(ctx); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, l.store.options.WriteTimeout)
 	defer cancel()
 	ack, err := l.store.store(ctx, l.store.flow, &nats.Msg{Subject: l.subject, Header: nats.Header{jetstream.MsgIDHeader: {id}}, Data: data})
 	return ack.Sequence, err

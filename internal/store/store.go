@@ -252,7 +252,7 @@ func (s *Store) sure(ctx context.Context) error {
 	if s.options.Sure == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, s.options.WriteTimeout)
 	defer cancel()
 	err := s.options.Sure(ctx)
 	if err != nil {

@@ -15,6 +15,10 @@ import (
 const (
 	// askTimeout bounds questions about streams: there may be no server to answer.
 	askTimeout = 5 * time.Second
+
+	placeAttempts = 60 // after the first, to place a stream
+	placePause    = 500 * time.Millisecond
+
 	// askFirst bounds the first attempt. While the servers of a cluster choose
 	// who leads a stream, questions vanish, and one asked a moment later is
 	// answered.
@@ -97,11 +101,29 @@ func (s *Store) makeStreams(ctx context.Context) error {
 
 // makeStream makes a stream, or brings it up to date, and watches it.
 func (s *Store) makeStream(ctx context.Context, l *connection, config jetstream.StreamConfig) error {
-	if err := makeStream(ctx, l.conn, config); err != nil {
+	err := untilPlaced(ctx, func() error { return makeStream(ctx, l.conn, config) })
+	if err != nil {
 		return err
 	}
 	s.pulse.add(l, &config)
 	return nil
+}
+
+// untilPlaced makes a stream, again if there are not enough servers: those of a cluster
+// that has just formed lose sight of each other for a moment. That there are enough is
+// known, by the records of its members, which are made first.
+func untilPlaced(ctx context.Context, make func() error) error {
+	for left := placeAttempts; ; left-- {
+		err := make()
+		if left == 0 || !Unplaced(err) {
+			return err
+		}
+		select {
+		case <-time.After(placePause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamConfig) error {
@@ -248,19 +270,17 @@ func ask(ctx context.Context, l *connection, what string, query, answer any) err
 		}
 		msg.Data = data
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := bounded(ctx, askTimeout)
 	defer cancel()
-	for patience := askFirst; ; patience *= 2 {
-		attempt, done := context.WithTimeout(ctx, patience)
-		got, err := l.request(attempt, msg)
-		done()
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	for timeout := askFirst; ; timeout = min(2*timeout, askTimeout) {
+		data, again, err := askOnce(ctx, l, msg, timeout)
+		if again {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(got.Data, answer); err != nil {
+		if err := json.Unmarshal(data, answer); err != nil {
 			return fmt.Errorf("strange answer to %s: %w", what, err)
 		}
 		return nil

@@ -79,7 +79,7 @@ func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, s.options.WriteTimeout)
 	defer cancel()
 	guard, err := s.guard(ctx, &op)
 	if err != nil {
@@ -267,18 +267,19 @@ func (s *Store) store(ctx context.Context, l *connection, msg *nats.Msg) (pubAck
 
 // Patience with a stream that nobody leads.
 const (
-	leaderFirst = 20 * time.Millisecond // before the second attempt; twice as long before each that follows
-	leaderLast  = 2 * time.Second       // altogether
+	leaderFirst = 20 * time.Millisecond // before the second attempt; twice as long before each that follows, up to leaderPause
+	leaderPause = time.Second
+	leaderLast  = 2 * time.Second // altogether
 )
 
 // onceLed writes again while nobody leads the stream, as for a moment after a server
 // of a cluster has ended: a write without a leader is not stored. While the store is
-// known not to work, callers are told at once.
+// known not to work, callers that are not patient are told at once.
 func (s *Store) onceLed(ctx context.Context, write func() error) error {
-	began := time.Now()
-	for pause := leaderFirst; ; pause *= 2 {
+	last := time.Now().Add(patience(ctx, leaderLast))
+	for pause := leaderFirst; ; pause = min(2*pause, leaderPause) {
 		err := write()
-		if !errors.Is(err, nats.ErrNoResponders) || s.pulse.bad.Load() || time.Since(began)+pause > leaderLast {
+		if !errors.Is(err, nats.ErrNoResponders) || s.pulse.bad.Load() && !isPatient(ctx) || time.Now().Add(pause).After(last) {
 			return err
 		}
 		select {
