@@ -244,6 +244,64 @@ func TestAfterAFailureAnotherRecordMayFollow(t *testing.T) {
 	}
 }
 
+// A server of NATS that was away, and takes itself for the leader, answers that the log
+// ends where it did long ago. A write in doubt is stored once all the same.
+func TestALogIsNotTakenBackToWhereAServerThatWasAwaySaysItEnds(t *testing.T) {
+	j := journal(t, embedded(t, t.TempDir()))
+	loaded(t, j)
+	for _, entry := range []string{"a", "b", "c"} {
+		write(t, j, entry)
+	}
+	l := &j.entries
+	body := []byte("in doubt")
+	if err := l.publish(t.Context(), l.part(body, 0)); err != nil {
+		t.Fatal(err)
+	}
+	l.last, l.doubt, l.sent = l.last-1, body, 0
+	if _, err := l.settleAt(t.Context(), 1, body); protocol.CodeOf(err) != protocol.StoreUnavailable || errors.Is(err, errConflict) {
+		t.Errorf("the log is said to end at 1: %v", err)
+	}
+	if seq := write(t, j, "in doubt"); seq != 4 {
+		t.Errorf("it is stored at %d", seq)
+	}
+	if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"a", "b", "c", "in doubt"}) {
+		t.Errorf("the log has %q", got.entries)
+	}
+}
+
+// A log that has lost its end goes on where it ends now.
+func TestALogGoesOnAfterALoss(t *testing.T) {
+	j := journal(t, embedded(t, t.TempDir()))
+	loaded(t, j)
+	write(t, j, "a")
+	l := &j.entries
+	l.last, l.doubt, l.sent = 10, []byte("b"), 0
+	write(t, j, "b")
+	if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"a", "b"}) {
+		t.Errorf("the log has %q", got.entries)
+	}
+}
+
+// A log is not read to its end before it has been read as far as it is known to reach.
+func TestALogIsReadAsFarAsItIsKnownToReach(t *testing.T) {
+	j := journal(t, embedded(t, t.TempDir()))
+	loaded(t, j)
+	write(t, j, "a")
+	l := &j.entries
+	reader := partReader{stream: l.stream, first: 1, at: l.last}
+	l.last++ // claimed, and a server that was away has answered
+	if err := l.settleEnds(t.Context(), &reader); !errors.Is(err, errBehind) {
+		t.Errorf("got %v", err)
+	}
+	if err := l.publish(t.Context(), nil); err == nil {
+		t.Error("the log has that end")
+	}
+	l.last--
+	if err := l.settleEnds(t.Context(), &reader); err != nil {
+		t.Error(err)
+	}
+}
+
 // What a write that was given up has in flight arrives after the log was looked
 // at, and before the next write does.
 func TestAWriteGoesOnAfterOneThatArrivesLate(t *testing.T) {

@@ -131,7 +131,7 @@ func (l *recordLog) part(body []byte, i int) []byte {
 // publish stores one message after the last one. It fails with errConflict if
 // that is not the last one any more.
 func (l *recordLog) publish(ctx context.Context, part []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, l.store.options.WriteTimeout)
 	defer cancel()
 	ack, err := l.store.store(ctx, l.nc, &nats.Msg{
 		Subject: l.subject,
@@ -150,7 +150,7 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 // empty record, which readers pass over. What that one has in flight, and all it
 // writes later, is refused, since the log does not end where it did.
 func (l *recordLog) claim(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	ctx, cancel := bounded(ctx, l.store.options.WriteTimeout)
 	defer cancel()
 	ack, err := l.store.store(ctx, l.nc, &nats.Msg{Subject: l.subject, Data: append([]byte{partWhole}, l.writer...)})
 	if err != nil {
@@ -168,13 +168,16 @@ func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err erro
 	if err != nil {
 		return 0, unavailable(err)
 	}
-	at := info.State.LastSeq
+	return l.settleAt(ctx, info.State.LastSeq, body)
+}
+
+// settleAt is settle in a log that is said to end at a sequence.
+func (l *recordLog) settleAt(ctx context.Context, at uint64, body []byte) (sent int, err error) {
+	if at < l.last {
+		return 0, l.stepBack(ctx, at)
+	}
 	if at == l.last {
 		sent = l.sent
-	}
-	if at < l.last {
-		l.store.log.Error("acknowledged messages are lost: was NATS restored, or is it not synced to disk?",
-			"stream", l.stream, "last", l.last, "found", at)
 	}
 	if at > l.last {
 		m, err := lastMessage(ctx, l.nc, l.stream, l.subject)
@@ -198,6 +201,24 @@ func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err erro
 	l.last, l.doubt = at, nil
 	l.reach.last.Store(at)
 	return sent, nil
+}
+
+// stepBack goes on from an end of the log that lies before messages that were
+// acknowledged, if the log does end there. A server of NATS that was away, and still takes
+// itself for the leader, says so although they are there. An empty record tells: it must
+// come right at that end, where the leader refuses it, and that server finds no majority
+// for it.
+func (l *recordLog) stepBack(ctx context.Context, at uint64) error {
+	known := l.last
+	l.last = at
+	if err := l.publish(ctx, append([]byte{partWhole}, l.writer...)); err != nil {
+		l.last = known
+		return protocol.Errorf(protocol.StoreUnavailable, "stream %s is said to end at %d, before messages that were acknowledged: a server of NATS that was away says so, or they are lost (%v)", l.stream, at, err)
+	}
+	l.doubt = nil
+	l.store.log.Error("acknowledged messages are lost: was NATS restored, or is it not synced to disk?",
+		"stream", l.stream, "last", known, "found", at)
+	return nil
 }
 
 // read calls f for every record, the oldest first, and learns where the log
@@ -227,7 +248,9 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 			return failed
 		})
 		if err == nil {
-			break
+			if err = l.settleEnds(ctx, &reader); !errors.Is(err, errBehind) {
+				return err
+			}
 		}
 		if failed != nil {
 			return failed
@@ -241,8 +264,11 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 		case <-ctx.Done():
 		}
 	}
-	return l.settleEnds(ctx, &reader)
 }
+
+// errBehind is the error of a reading that was told an end of the log before one that is
+// known: a server of NATS that was away has answered.
+var errBehind = errors.New("the stream is said to end before messages that it has")
 
 // readPause is how long to wait before a reading that broke off goes on.
 const readPause = 100 * time.Millisecond
@@ -252,6 +278,9 @@ func (l *recordLog) settleEnds(ctx context.Context, reader *partReader) error {
 	info, err := inspect(ctx, l.nc, l.stream)
 	if err != nil {
 		return err
+	}
+	if info.State.LastSeq < max(l.last, reader.at) {
+		return errBehind
 	}
 	if err := reader.complete(info); err != nil {
 		if reader.passOver == nil {
