@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/gobuild"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -29,7 +30,7 @@ import (
 var devices = map[string]func(testing.TB) *exec.Cmd{
 	"thermostat-go": func(t testing.TB) *exec.Cmd {
 		binary := filepath.Join(t.TempDir(), "thermostat-go")
-		if out, err := exec.Command("go", "build", "-o", binary, "./thermostat-go").CombinedOutput(); err != nil {
+		if out, err := gobuild.Command(t.Context(), "build", "-o", binary, "./thermostat-go").CombinedOutput(); err != nil {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 		return exec.Command(binary)
@@ -323,9 +324,9 @@ func (b *rawBridge) answer(t *testing.T, id string) *protocol.Response {
 func TestABridgeOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}} {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd := gobuild.Command(t.Context(), args...)
 		cmd.Dir = "own-bridge"
-		cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+		cmd.Env = append(cmd.Env, "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/gobuild"
 	"github.com/aibridge/aibridge/internal/listen"
 )
 
@@ -27,6 +29,8 @@ func TestMain(m *testing.M) {
 	buildDir = dir
 	stormKills = os.Getenv("AIBRIDGE_STORM")
 	_ = os.Unsetenv("AIBRIDGE_STORM") // the program refuses variables that mean nothing
+	parkedCalls = os.Getenv("AIBRIDGE_PARKED")
+	_ = os.Unsetenv("AIBRIDGE_PARKED")
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -35,7 +39,7 @@ func TestMain(m *testing.M) {
 // build makes the real binary, once for all tests of the package.
 var build = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "aibridge")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	out, err := gobuild.Command(context.Background(), "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/gobuild"
 )
 
 // starters run a new device in its folder, in every language. What is not on this
@@ -39,8 +40,8 @@ var starters = map[string]func(t *testing.T, b *binary, folder string) *exec.Cmd
 	},
 	"go": func(t *testing.T, _ *binary, folder string) *exec.Cmd {
 		useThisModule(t, folder)
-		build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", "device", ".")
-		build.Dir, build.Env = folder, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOPROXY=off")
+		build := gobuild.Command(t.Context(), "build", "-mod=mod", "-o", "device", ".")
+		build.Dir, build.Env = folder, append(build.Env, "GOWORK=off", "GOPROXY=off")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("go build: %v\n%s", err, out)
 		}

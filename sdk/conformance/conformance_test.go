@@ -1,14 +1,13 @@
 package conformance_test
 
 import (
-	"context"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/gobuild"
 	"github.com/aibridge/aibridge/sdk/conformance"
 )
 
@@ -40,7 +39,7 @@ func holds(t *testing.T, o conformance.Options, maySkip ...string) {
 func built(t *testing.T, folder string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "device")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, folder).CombinedOutput(); err != nil {
+	if out, err := gobuild.Command(t.Context(), "build", "-o", binary, folder).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return binary
