@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,7 +93,10 @@ func (r *Router) conclude(c *Call, out outcome) {
 	now := r.opts.Now()
 	var joined []*Call
 	if c.entry != nil {
-		forgotten := c.untried || invitesRepeat(out.err) || c.abandoned.Load() && out.err != nil
+		forgotten := c.untried || c.unfinished(out.err)
+		if forgotten && c.acted.Load() {
+			forgotten, out.err = false, halfDone(out.err)
+		}
 		if forgotten {
 			joined = r.ledger.forget(c.entry)
 		} else {
@@ -121,10 +125,19 @@ func (r *Router) settle(c *Call, out outcome, now time.Time) {
 	r.inFlight.leave(c)
 }
 
-// invitesRepeat reports whether an error asks for the same request again: then
-// the repeat must not get it from the ledger.
-func invitesRepeat(err *protocol.Error) bool {
-	return err != nil && err.Code.Retry() != protocol.RetryNever
+// unfinished reports whether the repeat of a call is to run it, rather than to get its
+// error from the ledger: the error asks for the same request again, or nobody waited for
+// the answer.
+func (c *Call) unfinished(err *protocol.Error) bool {
+	return err != nil && (err.Code.Retry() != protocol.RetryNever || c.abandoned.Load())
+}
+
+// halfDone is the error of a call that has acted and did not come to its end.
+func halfDone(err *protocol.Error) *protocol.Error {
+	unknown := protocol.Wrap(protocol.OutcomeUnknown, err, "the request has done a part of what it does and is not run again; look before you send it again with a new id: "+err.Message)
+	unknown.Details = maps.Clone(err.Details)
+	delete(unknown.Details, "retry_after_ms")
+	return unknown
 }
 
 // answer replies to one call before or beside its way through the pipeline.

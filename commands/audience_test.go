@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aibridge/aibridge/commands"
@@ -85,6 +87,49 @@ func TestWhatNobodyWaitsForEndsIfItCostsMuch(t *testing.T) {
 				}
 				wantSaid(t, r, `{"text":"again"}`)
 				break
+			}
+		})
+	}
+}
+
+// A call that has acted is not run again, whatever keeps it from its end: its caller and
+// all repeats learn that a part of it is done.
+func TestWhatHasActedIsNotRunAgain(t *testing.T) {
+	for name, fails := range map[string]*protocol.Error{
+		"nobody waits":             nil,
+		"its error asks to repeat": protocol.Errorf(protocol.LLMUnavailable, "the model is away").With("retry_after_ms", 5).With("tools", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs, started := new(atomic.Int32), make(chan struct{}, 2)
+			n := newNode(t, commands.RouterOptions{}, commands.New(
+				commands.Spec{Name: "test.act", Summary: "Act.", Effect: commands.Write, Action: "test:act", Abandonable: true},
+				func(ctx context.Context, call *commands.Call, _ text) (text, error) {
+					runs.Add(1)
+					call.Acted()
+					started <- struct{}{}
+					if fails != nil {
+						return text{}, fails
+					}
+					<-ctx.Done()
+					return text{}, ctx.Err()
+				}))
+			gone, leave := context.WithCancel(context.Background())
+			defer leave()
+			in := n.inbound(envelope("1", "test.act", `{}`))
+			in.Audience = audience{gone}
+			answer := make(chan *protocol.Response, 1)
+			n.Submit(in, func(r *protocol.Response) { answer <- lasting(r) })
+			<-started
+			leave()
+			for who, r := range map[string]*protocol.Response{"the caller": <-answer, "a repeat": n.call("1", "test.act", `{}`)} {
+				if r.Err == nil || r.Err.Code != protocol.OutcomeUnknown || r.Err.Details["retry_after_ms"] != nil {
+					t.Errorf("%s gets %+v", who, r.Err)
+				} else if fails != nil && (r.Err.Details["tools"] == nil || !strings.Contains(r.Err.Message, "the model is away")) {
+					t.Errorf("%s does not learn why: %+v", who, r.Err)
+				}
+			}
+			if n := runs.Load(); n != 1 {
+				t.Errorf("it ran %d times", n)
 			}
 		})
 	}

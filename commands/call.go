@@ -84,6 +84,7 @@ type Call struct {
 	unwatch   func() bool // of the audience; fixed before the call can be answered
 	abandoned atomic.Bool // by its audience
 
+	acted    atomic.Bool // has begun what must not be done twice
 	answered atomic.Bool
 	children atomic.Uint32 // ids given to calls on behalf of this one
 	seq      atomic.Uint64 // of events
@@ -130,6 +131,11 @@ func (c *Call) Skew() (ahead time.Duration, known bool) {
 	}
 	return time.UnixMilli(c.request.Timestamp).Sub(c.arrived), true
 }
+
+// Acted notes that something has been begun for the call that must not be done twice. If
+// the call is then cut off, or fails in a way that invites a repeat, its repeat is not run:
+// it gets 4012, as the caller does.
+func (c *Call) Acted() { c.acted.Store(true) }
 
 // Warn adds a sentence to metadata.warnings of the answer.
 func (c *Call) Warn(format string, args ...any) {

@@ -64,7 +64,8 @@ type Spec struct {
 	Example string          // params as JSON, valid against the schema
 
 	// Abandonable marks a command that is too costly to be finished for nobody:
-	// it ends when nobody waits for the answer any more.
+	// it ends when nobody waits for the answer any more, and its repeat is run anew
+	// unless the call has acted.
 	Abandonable bool
 }
 

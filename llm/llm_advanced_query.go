@@ -112,7 +112,7 @@ func (s *Service) answer(ctx context.Context, call *commands.Call, q model.Quest
 	}
 	place := s.opts.Parked.Place(call, p.Patience)
 	turn, err := s.opts.Loop.Converse(ctx, loop.Conversation{
-		Question: q, Tools: p.Tools, MaxRounds: p.MaxToolRounds, TraceID: call.TraceID, Depth: call.Depth, Tell: call.Emit, Parking: parking(place),
+		Question: q, Tools: p.Tools, MaxRounds: p.MaxToolRounds, TraceID: call.TraceID, Depth: call.Depth, Tell: call.Emit, Acted: call.Acted, Parking: parking(place),
 	}, emit)
 	if err != nil {
 		return QueryResult{}, err

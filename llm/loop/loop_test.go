@@ -446,6 +446,31 @@ func TestAFailingModelLeavesWhatWasDone(t *testing.T) {
 	whole(t, turn)
 }
 
+// Who asked for a loop learns that its model has acted, before it does: a call that only
+// reads is none of that, and neither is one that is refused.
+func TestALoopTellsThatItActs(t *testing.T) {
+	looks := tool("looks", fine.Run)
+	looks.Effect = commands.Read
+	acted := false
+	acts := tool("acts", func(context.Context, *tools.Execution) (tools.Output, error) {
+		if !acted {
+			t.Error("nobody was told before it")
+		}
+		return tools.Output{Text: "ok"}, nil
+	})
+	for call, want := range map[string]bool{"looks {}": false, "missing {}": false, "acts {}": true} {
+		acted = false
+		c := asking(nil)
+		c.Acted = func() { acted = true }
+		if _, err := newTalk(t, Limits{}, []line{{calls: []string{call}}, {text: "done"}}, looks, acts).Converse(t.Context(), c, nil); err != nil {
+			t.Fatal(err)
+		}
+		if acted != want {
+			t.Errorf("%s: told %v", call, acted)
+		}
+	}
+}
+
 // TestLoopsWithinLoopsAreBounded has a tool ask the model again, as commands
 // of the bridge do that are tools.
 func TestLoopsWithinLoopsAreBounded(t *testing.T) {

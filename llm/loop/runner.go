@@ -89,6 +89,8 @@ type Conversation struct {
 	// Tell is told of the calls while they are run, "llm.tool_call" and
 	// "llm.tool_result". Nil tells nobody.
 	Tell func(event string, data any)
+	// Acted is told before a call is made that may do more than read. Nil tells nobody.
+	Acted func()
 	Parking
 }
 

@@ -83,11 +83,22 @@ func (u *run) execute(ctx context.Context, env tools.Environment, calls []*chat.
 	if u.Tell != nil {
 		ctx = tools.WithFollower(ctx, follower(u.Tell))
 	}
+	if u.Acted != nil {
+		ctx = tools.BeforeRun(ctx, u.notesAct)
+	}
 	results := u.opts.Executor.Execute(ctx, u.box, env, calls)
 	for len(results) < len(calls) { // it has one for each
 		results = append(results, skipped(calls[len(results)], "it has no result"))
 	}
 	return results[:len(calls)]
+}
+
+// notesAct tells who asked for the loop of a call that may do more than read.
+func (u *run) notesAct(tool *tools.Tool) error {
+	if tool.Effect != commands.Read {
+		u.Acted()
+	}
+	return nil
 }
 
 // take notes the outcomes of calls, and returns the first question among them.

@@ -274,7 +274,7 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 	begin := sync.OnceValue(func() error {
 		return k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name, At: k.now().UnixMilli()}}, true)
 	})
-	ctx = tools.BeforeRun(ctx, begin)
+	ctx = tools.BeforeRun(ctx, func(*tools.Tool) error { return begin() })
 	h := k.insist(ctx, box, c, key)
 	if before != nil && t.Idempotent && h.unknown { // the bridge, too, knows no more than that it was begun
 		h = k.insist(ctx, box, c, fmt.Sprintf("%s.a%d", key, before.attempt))

@@ -202,7 +202,7 @@ func (t *turn) attempt(ctx context.Context, env Environment, c *chat.ToolCall, r
 		t.e.fail(ctx, r, inTime(inner, err, timeout))
 		return
 	}
-	if err := beforeRun(inner); err != nil {
+	if err := beforeRun(inner, tool); err != nil {
 		t.e.fail(ctx, r, err)
 		return
 	}

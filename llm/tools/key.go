@@ -35,17 +35,17 @@ func CheckOf(ctx context.Context) func() error {
 
 type beforeRunKey struct{}
 
-// BeforeRun has f called when a call under a context was judged, and is about to be
-// made. An error of f keeps it from being made, and is its result. A call that is
-// repeated, or that calls others, has f called for each.
-func BeforeRun(ctx context.Context, f func() error) context.Context {
+// BeforeRun has f called with the tool when a call under a context was judged, and is
+// about to be made. An error of f keeps it from being made, and is its result. A call that
+// is repeated, or that calls others, has f called for each.
+func BeforeRun(ctx context.Context, f func(*Tool) error) context.Context {
 	return context.WithValue(ctx, beforeRunKey{}, f)
 }
 
 // beforeRun calls the function that a context has for the moment before a call.
-func beforeRun(ctx context.Context) error {
-	if f, ok := ctx.Value(beforeRunKey{}).(func() error); ok {
-		return f()
+func beforeRun(ctx context.Context, tool *Tool) error {
+	if f, ok := ctx.Value(beforeRunKey{}).(func(*Tool) error); ok {
+		return f(tool)
 	}
 	return nil
 }
