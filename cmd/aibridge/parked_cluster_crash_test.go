@@ -21,8 +21,8 @@ type waitingTurn struct {
 	} `json:"waiting"`
 }
 
-// wantsToRing has a model at a bridge want to ring the bell, which somebody has to
-// agree to.
+// wantsToRing starts a turn at a bridge in which the model calls the bell, a call that
+// waits for an approval.
 func wantsToRing(t *testing.T, b *binary, command, params string) waitingTurn {
 	t.Helper()
 	c := dial(t, b)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/eventually"
@@ -141,5 +142,45 @@ func TestALongOutcomeIsKept(t *testing.T) {
 				t.Errorf("it said %.200q … %d bytes, and the bell was rung %d times", said, len(said), w.bell.rings)
 			}
 		})
+	}
+}
+
+// counted is a table that counts how often it is asked.
+type counted struct {
+	records.Table[parked.Record]
+	asked *atomic.Int64
+}
+
+func (c counted) Get(key string) (*parked.Record, uint64, bool) {
+	c.asked.Add(1)
+	return c.Table.Get(key)
+}
+
+// However many are decided at once, each costs the same.
+func TestWhatManyCostGrowsWithTheirNumberAlone(t *testing.T) {
+	var asked atomic.Int64
+	w := newWorld(t, func(p *parked.Options, a *approval.Options) {
+		p.Tasks, p.MaxRunning = counted{p.Tasks, &asked}, 8
+		a.MaxOwn = 1000
+	})
+	const n = 600
+	for range n {
+		if _, _, err := w.ask(carol); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.stop()
+	for id, r := range w.approvals.All() { // somebody has decided elsewhere
+		denied := *r
+		denied.State, denied.DecidedBy = approval.Denied, "alice"
+		if _, err := w.approvals.Put(t.Context(), id, &denied); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked.Store(0)
+	w.begin(&recordstest.Process{})
+	eventually.Holds(t, "all have ended", func() bool { tasks, _ := w.parked.Tally(); return tasks == 0 })
+	if each := asked.Load() / n; each > 20 {
+		t.Errorf("for each task the table is asked %d times", each)
 	}
 }

@@ -8,3 +8,6 @@ func (s *Service) Attended(id protocol.TaskID) bool {
 	defer s.mu.Unlock()
 	return len(s.heard[id]) > 0
 }
+
+// Tally is how many tasks have not ended, and what is kept of them.
+func (s *Service) Tally() (tasks, bytes int) { return s.tally.total() }

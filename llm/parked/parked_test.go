@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -258,6 +259,23 @@ func TestALostQuestionIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A question that is lost, and cannot be asked again, ends its task.
+func TestALostQuestionThatCannotBeReadEndsItsTask(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.waits(t)
+	w.stop()
+	w.approvals.Lose(a.ID)
+	broken := *r
+	broken.Asks = []byte("sealed by another key")
+	if _, err := w.tasks.Put(t.Context(), string(r.ID), &broken); err != nil {
+		t.Fatal(err)
+	}
+	w.begin(&recordstest.Process{})
+	if said := w.ended(); !strings.HasPrefix(said, "failed: 5000 the approval that the task waits for is lost") || w.bell.rings != 0 {
+		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+	}
+}
+
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	for want, change := range map[string]func(*parked.Options, *approval.Options){
 		"conversation has more than 100 bytes":       func(p *parked.Options, _ *approval.Options) { p.MaxKept = 100 },
@@ -465,6 +483,55 @@ func TestAnApprovedCallIsMadeWhenItCanBeStored(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Work that can never be noted ends some minutes later, and says why. What comes of
+// other tasks is not touched by that.
+func TestWorkThatIsAlwaysInVainEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries atomic.Int32
+		var done atomic.Bool
+		w := newWorld(t)
+		w.parked.Handle("llm.query", func(context.Context, *parked.Job) (json.RawMessage, error) {
+			if tries.Add(1); !done.Load() {
+				return nil, protocol.Errorf(protocol.StoreUnavailable, "the budget is out of reach")
+			}
+			return json.RawMessage(`"done"`), nil
+		})
+		decided := func(who *protocol.Principal) protocol.TaskID {
+			_, place, err := w.ask(who)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := w.shown(place.Waiting().Approval)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.decide(alice, a, "approve", ""); err != nil {
+				t.Fatal(err)
+			}
+			return place.Waiting().Task
+		}
+		id := decided(carol)
+		time.Sleep(time.Minute)
+		if v, _ := w.parked.Get(id); v.State != parked.Running || tries.Load() < 5 {
+			t.Errorf("after a minute and %d tries it has %s", tries.Load(), v.State)
+		}
+		time.Sleep(10 * time.Minute)
+		if said := w.ended(); said != "failed: 5001 the task was gone on with 10 times, and each time something could not be stored; the last time: the budget is out of reach" || tries.Load() != 10 {
+			t.Errorf("after %d tries it said %q", tries.Load(), said)
+		}
+		if v, _ := w.parked.Get(id); v.Failure.Details["reason"] != "attempts" {
+			t.Errorf("told %v", v.Failure.Details)
+		}
+
+		done.Store(true)
+		next := decided(bob)
+		time.Sleep(time.Minute)
+		if v, _ := w.parked.Get(next); v.State != parked.Succeeded {
+			t.Errorf("the next task has %s", v.State)
+		}
+	})
 }
 
 // A call that was let through before a crash is judged again.

@@ -81,6 +81,7 @@ type Service struct {
 	heard    map[protocol.TaskID][]*attendance // by those who wait
 	seqs     map[protocol.TaskID]uint64        // of the events of tasks that have not ended
 	disowned map[protocol.TaskID]time.Time     // that may be stored although they are not to be
+	inVain   map[protocol.TaskID]int           // how often in a row somebody went on and could not store what came of it
 }
 
 // A turn is a task that goes on.
@@ -117,7 +118,7 @@ func New(o Options) *Service {
 	s := &Service{
 		opts: o, began: time.Now(), beganAt: o.Now().UnixMilli(), continues: make(map[string]Continue), tally: newTally(),
 		stir: make(chan struct{}, 1), busy: make(map[protocol.TaskID]*turn), heard: make(map[protocol.TaskID][]*attendance), seqs: make(map[protocol.TaskID]uint64),
-		disowned: make(map[protocol.TaskID]time.Time),
+		disowned: make(map[protocol.TaskID]time.Time), inVain: make(map[protocol.TaskID]int),
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	o.Tasks.OnChange(s.changed)
@@ -195,9 +196,9 @@ func (s *Service) Run(ctx context.Context) error {
 	s.recover(ctx)
 	tick := time.NewTicker(tidyPace)
 	defer tick.Stop()
-	places := fair.New(fair.Options{What: "parked tasks", Capacity: int64(s.opts.MaxRunning)})
+	q, places := newQueue(), fair.New(fair.Options{What: "parked tasks", Capacity: int64(s.opts.MaxRunning)})
 	for {
-		if !s.takeUpReady(places) {
+		if !s.takeUpReady(q, places) {
 			return nil
 		}
 		select {
@@ -211,23 +212,16 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // takeUpReady takes up the tasks that are ready, as far as their principals and
-// spaces have places left. The others stay ready. It reports false when the
+// spaces have places left. The others stay in the queue. It reports false when the
 // service closes.
-func (s *Service) takeUpReady(places *fair.Semaphore) bool {
-	var rest []protocol.TaskID
-	seen := make(map[protocol.TaskID]bool)
+func (s *Service) takeUpReady(q *queue, places *fair.Semaphore) bool {
 	for _, id := range s.dequeue() {
-		r, _, ok := s.opts.Tasks.Get(string(id))
-		if !ok || seen[id] {
-			continue
+		if r, _, ok := s.opts.Tasks.Get(string(id)); ok && !q.has(id) {
+			party := r.Grant.Party()
+			q.add(fair.Party{Principal: party.String(), Space: string(party.Space)}, id)
 		}
-		seen[id] = true
-		party := r.Grant.Party()
-		who := fair.Party{Principal: party.String(), Space: string(party.Space)}
-		if places.TryAcquire(who, 1) != nil {
-			rest = append(rest, id)
-			continue
-		}
+	}
+	for who, id := range q.take(places) {
 		if !s.admit() {
 			return false
 		}
@@ -238,9 +232,6 @@ func (s *Service) takeUpReady(places *fair.Semaphore) bool {
 			s.takeUp(s.ctx, id)
 		}()
 	}
-	s.mu.Lock()
-	s.ready = append(rest, s.ready...)
-	s.mu.Unlock()
 	return true
 }
 

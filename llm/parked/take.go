@@ -16,9 +16,13 @@ import (
 // pause is how long a task waits that could not be taken up.
 const pause = time.Second
 
-// later has a task looked at again after a pause.
+// later has a task looked at again after a pause, which is the longer the more often
+// its work was in vain.
 func (s *Service) later(id protocol.TaskID) {
-	time.AfterFunc(pause, func() { s.enqueue(id) })
+	s.mu.Lock()
+	wait := min(pause<<s.inVain[id], longestPause)
+	s.mu.Unlock()
+	time.AfterFunc(wait, func() { s.enqueue(id) })
 }
 
 // takeUp goes on with a task whose question is settled, or that an earlier
@@ -73,7 +77,7 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	}
 	known, settled := s.opts.Approvals.Known(r.Approval)
 	if r.State == Waiting && !known { // the bridge stopped before it had asked, or the question is lost
-		return s.askAgain(ctx, r)
+		return s.askAgain(ctx, r, revision)
 	}
 	if r.State == Waiting && !settled {
 		return nil
@@ -90,31 +94,74 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	s.publish(next, "task.running", struct{}{})
 	job := &Job{service: s, record: next, revision: revision}
 	result, err := job.run(ctx)
+	return s.went(ctx, job, result, err)
+}
+
+// went does what is to be done after somebody has gone on with a task. It returns
+// the error of one that is gone on with later.
+func (s *Service) went(ctx context.Context, job *Job, result []byte, err error) error {
+	id := job.record.ID
 	switch {
 	case errors.Is(err, ErrParked), errors.Is(err, errNotMine):
 	case err != nil && s.ctx.Err() != nil: // the next bridge goes on
-	case protocol.CodeOf(err) == protocol.StoreUnavailable: // and this one when something can be stored again
+	case protocol.CodeOf(err) == protocol.StoreUnavailable && s.goesOnAgain(id): // and this one when something can be stored again
 		return err
+	case protocol.CodeOf(err) == protocol.StoreUnavailable:
+		s.end(ctx, job, nil, tooOften(err))
 	default:
 		s.end(ctx, job, result, err)
 	}
+	s.mu.Lock()
+	delete(s.inVain, id)
+	s.mu.Unlock()
 	return nil
 }
 
-// askAgain asks the question of a task that nobody knows.
-func (s *Service) askAgain(ctx context.Context, r *Record) error {
+// A task is gone on with as often, in one process, if each time its own record could
+// be stored and something else could not. The pauses in between grow to the longest,
+// so that it has some minutes.
+const (
+	mostInVain   = 10
+	longestPause = time.Minute
+)
+
+// goesOnAgain notes that the work of a task was in vain, and reports whether it is to
+// be tried again.
+func (s *Service) goesOnAgain(id protocol.TaskID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inVain[id]++
+	return s.inVain[id] < mostInVain
+}
+
+// tooOften is the end of a task whose work was in vain each time.
+func tooOften(last error) error {
+	return protocol.Errorf(protocol.StoreUnavailable, "the task was gone on with %d times, and each time something could not be stored; the last time: %s", mostInVain, protocol.AsError(last).Message).
+		With("reason", "attempts").With("attempts", mostInVain)
+}
+
+// askAgain asks the question of a task that nobody knows. One that cannot be read any
+// more ends the task.
+func (s *Service) askAgain(ctx context.Context, r *Record, revision uint64) error {
 	plain, err := s.open(r.ID, r.Asks)
-	if err != nil {
-		return err
-	}
 	question := new(approval.Record)
-	if len(plain) == 0 || json.Unmarshal(plain, question) != nil {
-		return protocol.Errorf(protocol.Internal, "the task waits for nothing that is known")
+	if err != nil || len(plain) == 0 || json.Unmarshal(plain, question) != nil {
+		return s.lose(ctx, r, revision)
 	}
 	if err := s.opts.Approvals.Open(ctx, question); err != nil {
 		return err
 	}
 	s.publish(r, "task.waiting", r.Event())
+	return nil
+}
+
+// lose ends a task that waits for nothing that is known.
+func (s *Service) lose(ctx context.Context, r *Record, revision uint64) error {
+	ended := s.over(r, nil, protocol.Errorf(protocol.Internal, "the approval that the task waits for is lost, and what was kept of it cannot be read any more").With("reason", "lost"))
+	if _, err := s.opts.Tasks.Update(ctx, string(r.ID), ended, revision); err != nil {
+		return raced(err)
+	}
+	s.publishEnd(ended, nil)
 	return nil
 }
 

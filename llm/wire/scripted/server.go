@@ -63,11 +63,7 @@ type Server struct {
 // New starts a server that ends with the test.
 func New(t testing.TB, replies ...Reply) *Server {
 	t.Helper()
-	s := &Server{replies: replies}
-	s.http = httptest.NewServer(s)
-	t.Cleanup(s.Stop)
-	s.URL = s.http.URL
-	return s
+	return start(t, &Server{replies: replies})
 }
 
 // ForBridge is [New] for a model of a whole bridge. It lists no models, as some
@@ -75,8 +71,13 @@ func New(t testing.TB, replies ...Reply) *Server {
 // slow the test is, and takes no reply away.
 func ForBridge(t testing.TB, replies ...Reply) *Server {
 	t.Helper()
-	s := New(t, replies...)
-	s.listsNone = true
+	return start(t, &Server{replies: replies, listsNone: true})
+}
+
+func start(t testing.TB, s *Server) *Server {
+	s.http = httptest.NewServer(s)
+	t.Cleanup(s.Stop)
+	s.URL = s.http.URL
 	return s
 }
 
