@@ -123,6 +123,7 @@ type Options struct {
 	MaxRequests int           // under way at once, streams too, default 4096, shared likewise
 	Idle        time.Duration // after which a session without requests ends, default an hour
 	Patience    time.Duration // after which a call goes on as a task, if its client takes tasks; default 3 s
+	Hold        time.Duration // the same if it takes none and hears of no progress; default 45 s, less than zero never
 
 	// Leaving ends when the server stops, before it waits for requests: streams
 	// that only listen end then. Nil: they end with the door.
@@ -140,6 +141,7 @@ func (o Options) withDefaults() Options {
 	o.MaxRequests = cmp.Or(o.MaxRequests, 4096)
 	o.Idle = cmp.Or(o.Idle, time.Hour)
 	o.Patience = cmp.Or(o.Patience, 3*time.Second)
+	o.Hold = cmp.Or(o.Hold, 45*time.Second) // clients give up after a minute
 	if o.Foreign == nil {
 		o.Foreign = nothing{}
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,28 +55,70 @@ func (w *work) tellTask(tell func(tools.Progress)) {
 // it is told.
 func (d *Door) callOrTask(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) (tools.Result, *Task) {
 	w := d.begin(ctx, box, env, call)
-	stay := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) }) // a client that goes has cancelled its call,
-	patience := time.NewTimer(d.opts.Patience)
-	defer patience.Stop()
+	r, task := w.within(ctx, d.opts.Patience)
+	if task != nil {
+		return tools.Result{}, task
+	}
+	return w.settled(ctx, &r)
+}
+
+// callHeld runs a call for a client that takes no tasks, and that would give up: what
+// takes longer than such clients wait goes on as a task, and the model is told so.
+func (d *Door) callHeld(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) tools.Result {
+	w := d.begin(ctx, box, env, call)
+	r, task := w.within(ctx, d.opts.Hold)
+	switch {
+	case task != nil:
+		return goesOn(call, task)
+	case r.Question != nil:
+		return d.opts.Keeper.Keep(ctx, env, call, r.Question)
+	}
+	return r
+}
+
+// within waits for a call for a while, and then has it go on as a task, if that is
+// possible. A client that goes before that has cancelled its call.
+func (w *work) within(ctx context.Context, patience time.Duration) (tools.Result, *Task) {
+	stay := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	select {
 	case r := <-w.done:
 		stay()
 		w.end(nil)
-		return w.settled(ctx, &r)
-	case <-patience.C:
+		return r, nil
+	case <-timer.C:
 	}
 	if !stay() {
-		return <-w.done, nil
+		return w.left(), nil
 	}
 	task, err := w.keep(ctx) // unless it knows where the call is kept
 	if err == nil {
 		return tools.Result{}, task
 	}
-	d.opts.Log.WarnContext(ctx, "a call that takes long cannot be kept as a task: its client waits", "tool", call.Name, "error", err)
+	w.door.opts.Log.WarnContext(ctx, "a call that takes long cannot be kept as a task: its client waits", "tool", w.call.Name, "error", err)
 	defer context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })()
 	r := <-w.done
 	w.end(nil)
-	return w.settled(ctx, &r)
+	return r, nil
+}
+
+// left is the end of a call whose client has gone: nobody is asked about it any more.
+func (w *work) left() tools.Result {
+	r := <-w.done
+	r.Question = nil
+	return r
+}
+
+// goesOn is what the model reads of a call that goes on as a task.
+func goesOn(call *chat.ToolCall, task *Task) tools.Result {
+	r := tools.Result{CallID: call.ID, Name: call.Name, Arguments: call.Args, Status: tools.Waiting}
+	r.Text = fmt.Sprintf("The call has begun and takes longer: it goes on by itself. Do not repeat it. "+
+		"The tool task.get tells what became of it, with the task_id %s; task.cancel ends it.", task.ID)
+	if content, err := json.Marshal(map[string]any{"task_id": task.ID, "tool": call.Name}); err == nil {
+		r.Output = tools.Output{Text: r.Text, Content: content}
+	}
+	return r
 }
 
 // begin runs a call with the credential of its asker, but not for as long as its
@@ -120,6 +163,9 @@ func (w *work) settled(ctx context.Context, r *tools.Result) (tools.Result, *Tas
 // keep has a call that is under way go on as a task.
 func (w *work) keep(ctx context.Context) (*Task, error) {
 	tasks := w.door.opts.Tasks
+	if !tasks.Usable(ctx, w.env) {
+		return nil, protocol.Errorf(protocol.PermissionDenied, "its asker may not ask for tasks")
+	}
 	if id := w.task.Load(); id != nil { // what it does is one already, which goes on by itself
 		w.end(tools.ErrHandedOver)
 		return tasks.Get(ctx, w.env, *id)

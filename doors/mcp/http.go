@@ -63,10 +63,16 @@ const principalExtra = "aibridge/principal"
 
 type principalKey struct{}
 
-// principalOf returns the sender of the request that a context belongs to.
+// principalOf returns the sender of the request that a context belongs to, or the client
+// of the conversation as it is now.
 func principalOf(ctx context.Context) *protocol.Principal {
-	who, _ := ctx.Value(principalKey{}).(*protocol.Principal)
-	return who
+	switch who := ctx.Value(principalKey{}).(type) {
+	case *protocol.Principal:
+		return who
+	case func() *protocol.Principal:
+		return who()
+	}
+	return nil
 }
 
 // ServeHTTP serves the MCP endpoint.

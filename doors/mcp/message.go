@@ -71,6 +71,11 @@ func (d *Door) Refuse(m Message, err *protocol.Error) {
 	}
 }
 
+// Refusal is the answer to a call with an error of the bridge's.
+func Refusal(call []byte, err *protocol.Error) []byte {
+	return rpcError(peek(call).id, rpcCode(err), err.Message, errorData(err))
+}
+
 func (m *Message) refuse(id jsonrpc.ID, err *protocol.Error) {
 	m.Reply(rpcError(id, rpcCode(err), err.Message, errorData(err)))
 }

@@ -178,7 +178,7 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 	ctx = tools.WithLog(ctx, func(l tools.Log) {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, tool.Name), Data: l.Text}) // for who asked for it
 	})
-	who := asker{env: env, client: clientOf(r.Params.Meta)}
+	who := asker{env: env, client: clientOf(r.Params.Meta), progress: r.Params.GetProgressToken() != nil}
 	call, instead := d.supplement(ctx, who, r, tool, toolCall(tool.Name, r.Params.Arguments))
 	if instead != nil {
 		return instead, nil
@@ -194,10 +194,16 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 }
 
 // run runs one call of a tool in a box. It returns a task instead of a result if
-// the call goes on as one, which happens to clients that take tasks.
+// the call goes on as one and its client takes tasks. Clients that hear of progress, or
+// say how long they wait, are not expected to give up.
 func (d *Door) run(ctx context.Context, box *tools.Toolbox, who asker, call *chat.ToolCall) (tools.Result, *Task) {
-	if who.client.tasks && d.opts.Tasks != nil && d.opts.Tasks.Usable(ctx, who.env) {
+	_, patient := ctx.Deadline()
+	switch {
+	case d.opts.Tasks == nil:
+	case who.client.tasks && d.opts.Tasks.Usable(ctx, who.env):
 		return d.callOrTask(ctx, box, who.env, call)
+	case !patient && !who.progress && d.opts.Hold > 0:
+		return d.callHeld(ctx, box, who.env, call), nil
 	}
 	return d.execute(ctx, box, who.env, call), nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -390,5 +391,70 @@ func TestAClientThatGivesUpEarlyHasItsResultByTask(t *testing.T) {
 	})
 	if !strings.Contains(textOf(got), `"succeeded"`) || !strings.Contains(textOf(got), "Success") {
 		t.Errorf("the task is %s", textOf(got))
+	}
+}
+
+// TestALongCallOfAClientThatGivesUpGoesOnAsATask has clients of the official SDK that take
+// no tasks call a kiln, which takes longer than they wait. Their models are told the task
+// before that, and have the result by it. One that hears of progress waits.
+func TestALongCallOfAClientThatGivesUpGoesOnAsATask(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t, func(c *app.Config) { c.MCP.HoldMS = 50 })
+	var fired atomic.Int32
+	done := make(chan struct{})
+	kiln := n.Dial(t, client.WithAgent(client.Agent{ID: "kiln"}))
+	if _, err := kiln.ServeSkill(t.Context(), client.Skill{ID: "kiln", Capabilities: []client.Capability{{
+		ID: "fire", Handler: client.Handle(func(ctx context.Context, in *client.Invocation, _ struct{}) (map[string]int, error) {
+			fired.Add(1)
+			in.Progress(1, "it gets warm")
+			select {
+			case <-done:
+				return map[string]int{"celsius": 1240}, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}),
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	c := mcpClient(t, n, "", "", nil)
+	told, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "kiln.fire"})
+	if err != nil || told.IsError {
+		t.Fatalf("it is told %+v, %v", told, err)
+	}
+	var waiting struct {
+		Task string `json:"task_id"`
+		Tool string `json:"tool"`
+	}
+	text, _ := json.Marshal(told.Meta["aibridge/waiting"])
+	if err := json.Unmarshal(text, &waiting); err != nil || waiting.Task == "" || waiting.Tool != "kiln.fire" || !strings.Contains(textOf(told), waiting.Task) {
+		t.Fatalf("it is told %s with %s", textOf(told), text)
+	}
+	_ = c.Close() // which ends the task no more
+
+	patient := make(chan string, 1)
+	again := mcpClient(t, n, "", "", nil)
+	go func() {
+		r, err := again.CallTool(t.Context(), &sdk.CallToolParams{Name: "kiln.fire", Meta: sdk.Meta{"progressToken": "p"}})
+		if err != nil {
+			patient <- err.Error()
+			return
+		}
+		patient <- textOf(r)
+	}()
+	eventually.Holds(t, "the kiln was asked twice", func() bool { return fired.Load() == 2 })
+	close(done)
+	if said := <-patient; !strings.Contains(said, "1240") {
+		t.Errorf("a client that hears of progress is told %s", said)
+	}
+	var got *sdk.CallToolResult
+	eventually.Holds(t, "the task has ended", func() bool {
+		if got, err = again.CallTool(t.Context(), &sdk.CallToolParams{Name: "task.get", Arguments: map[string]any{"task_id": waiting.Task}}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(textOf(got), `"ended_at"`)
+	})
+	if !strings.Contains(textOf(got), `"succeeded"`) || !strings.Contains(textOf(got), "1240") || fired.Load() != 2 {
+		t.Errorf("after %d firings the task is %s", fired.Load(), textOf(got))
 	}
 }

@@ -1,6 +1,7 @@
 package foreign_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,11 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/gobuild"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // node is the Node of the tests' own, which is new enough.
@@ -51,7 +55,7 @@ func TestMain(m *testing.M) {
 // build makes the real binary, once.
 var build = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "aibridge")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/aibridge/aibridge/cmd/aibridge").CombinedOutput(); err != nil {
+	if out, err := gobuild.Command(context.Background(), "build", "-o", path, "github.com/aibridge/aibridge/cmd/aibridge").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return path, nil
@@ -66,9 +70,9 @@ func program(t *testing.T) string {
 	return path
 }
 
-func bridge(t *testing.T) *bridgetest.Node {
+func bridge(t *testing.T, change ...func(*app.Config)) *bridgetest.Node {
 	t.Helper()
-	n := bridgetest.Start(t)
+	n := bridgetest.Start(t, change...)
 	agent := n.Dial(t, client.WithAgent(client.Agent{ID: "heater-1"}))
 	type order struct {
 		Celsius float64 `json:"celsius"`
@@ -99,15 +103,33 @@ func bridge(t *testing.T) *bridgetest.Node {
 // run runs a foreign client and reads the JSON that it prints.
 func run(t *testing.T, into any, name string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	runTelling(t, func(string) {}, into, name, args...)
+}
+
+// runTelling is run with whom the lines are told that it writes to stderr meanwhile.
+func runTelling(t *testing.T, tell func(line string), into any, name string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	// What it starts finds the right Node, and nothing of the machine's bridges.
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(name)+":"+os.Getenv("PATH"), "AIBRIDGE_DATA=", "AIBRIDGE_API_KEY=", "AIBRIDGE_TOKEN=")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s\n%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		tell(lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", strings.Join(args, " "), err, stdout.String(), said.String())
 	}
 	if err := json.Unmarshal(stdout.Bytes(), into); err != nil {
 		t.Fatalf("%s printed %s: %v", strings.Join(args, " "), stdout.String(), err)
@@ -184,6 +206,91 @@ func TestTheTypeScriptSDKWorksWithABridge(t *testing.T) {
 				t.Errorf("resources: %+v %+v %+v", got.Resources, got.Templates, got.Agent)
 			}
 		})
+	}
+}
+
+// The SDKs of both generations fill in forms for what a call lacks, and have by task the
+// results of calls that outlast their patience: of a kiln that is not done before its
+// client was told, and of a door that somebody has to agree to.
+func TestTheTypeScriptSDKsHaveTheirResultsByTask(t *testing.T) {
+	node := node(t)
+	for _, generation := range []string{"1", "2"} {
+		t.Run(generation, func(t *testing.T) {
+			n := bridge(t, func(c *app.Config) { c.MCP.HoldMS, c.Approvals.WaitSeconds = 200, 1 })
+			done := make(chan struct{})
+			fired, opened := slowSkill(t, n, "kiln", "fire", "", done), slowSkill(t, n, "door", "open", "high", nil)
+			var got struct {
+				Forms []struct {
+					Message         string
+					RequestedSchema struct{ Required []string }
+				}
+				Set, Declined, Kiln, Fired, Door, Opened called
+			}
+			heard := func(line string) {
+				switch line {
+				case "told":
+					close(done)
+				case "waits":
+					agree(t, n)
+				}
+			}
+			runTelling(t, heard, &got, node, "patience.mjs", generation, n.HTTPURL("/mcp"))
+			if len(got.Forms) != 2 || len(got.Forms[0].RequestedSchema.Required) != 1 || got.Forms[0].RequestedSchema.Required[0] != "celsius" {
+				t.Errorf("forms: %+v", got.Forms)
+			}
+			if got.Set.IsError || got.Set.StructuredContent["target"] != 21.5 || !got.Declined.IsError {
+				t.Errorf("accepted: %+v, declined: %+v", got.Set, got.Declined)
+			}
+			if got.Kiln.IsError || got.Fired.StructuredContent["state"] != "succeeded" || fired.Load() != 1 {
+				t.Errorf("the kiln was fired %d times, told %+v, then %+v", fired.Load(), got.Kiln, got.Fired)
+			}
+			if got.Door.IsError || got.Opened.StructuredContent["state"] != "succeeded" || opened.Load() != 1 {
+				t.Errorf("the door was opened %d times, told %+v, then %+v", opened.Load(), got.Door, got.Opened)
+			}
+		})
+	}
+}
+
+// slowSkill has an agent serve a skill with one capability, which is not done before a
+// channel is closed, if there is one, and counts its calls.
+func slowSkill(t *testing.T, n *bridgetest.Node, skill, capability, risk string, done <-chan struct{}) *atomic.Int32 {
+	t.Helper()
+	var calls atomic.Int32
+	agent := n.Dial(t, client.WithAgent(client.Agent{ID: protocol.AgentID(skill)}))
+	_, err := agent.ServeSkill(t.Context(), client.Skill{ID: protocol.SkillID(skill), Capabilities: []client.Capability{{
+		ID: protocol.CapabilityID(capability), Risk: risk, Handler: client.Handle(func(ctx context.Context, _ *client.Invocation, _ struct{}) (struct{}, error) {
+			calls.Add(1)
+			if done != nil {
+				select {
+				case <-done:
+				case <-ctx.Done():
+				}
+			}
+			return struct{}{}, ctx.Err()
+		}),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &calls
+}
+
+// agree approves of everything that waits at a bridge.
+func agree(t *testing.T, n *bridgetest.Node) {
+	c := n.Dial(t)
+	list, err := client.Call[struct {
+		Approvals []struct {
+			ID    string `json:"approval_id"`
+			Nonce string `json:"nonce"`
+		}
+	}](t.Context(), c, "approval.list", map[string]string{"state": "pending"})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, a := range list.Approvals {
+		if _, err := client.Call[json.RawMessage](t.Context(), c, "approval.decide", map[string]string{"approval_id": a.ID, "nonce": a.Nonce, "decision": "approve"}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
