@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/internal/gobuild"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 )
 
@@ -38,7 +39,7 @@ func TestLettingAModelUseToolsWorksAsWritten(t *testing.T) {
 		callsTool("thermostat-go_set_target", `{"celsius":22}`), callsTool("thermostat-go_read", `{}`), saysText("It is set."),
 		callsTool("oven_heat", `{"celsius":220}`), saysText("I was not allowed to."))
 	thermostat := filepath.Join(t.TempDir(), "thermostat-go")
-	if out, err := exec.Command("go", "build", "-o", thermostat, "../../examples/thermostat-go").CombinedOutput(); err != nil {
+	if out, err := gobuild.Command(t.Context(), "build", "-o", thermostat, "../../examples/thermostat-go").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	section := strings.ReplaceAll(sectionOf(t, string(page), "Let it use tools"), "go run ./examples/thermostat-go", thermostat)

@@ -127,7 +127,7 @@ func settled(s *state) func(context.Context, security.Attempt) {
 // subscriptions.
 func openRights(s *state, standing authz.Standing) (*security.TopicRights, error) {
 	rights := security.NewTopicRights(security.TopicOptions{
-		Topics: s.topics, Policies: s.policies, Owner: s.clients.Owner, Standing: standing, A2A: s.config.A2A.MQTT != "",
+		Topics: s.topics, Policies: s.policies, Owner: s.clients.Owner, Standing: standing, A2A: s.config.A2A.MQTT != "", MCP: s.config.MCP.OverMQTT(),
 	})
 	s.life.Run("reviews of subscriptions", s.clients.Run)
 	s.policies.OnChange(s.clients.ReviewAll)

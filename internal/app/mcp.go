@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
+	mcpmqtt "github.com/aibridge/aibridge/doors/mcp/mqtt"
 	"github.com/aibridge/aibridge/doors/mcp/offer"
 	"github.com/aibridge/aibridge/doors/mcp/topic"
 	"github.com/aibridge/aibridge/protocol"
@@ -55,6 +56,7 @@ func openMCP(s *state, d *domains, server *broker.Broker, router *commands.Route
 		Metadata:     oauth.MetadataURL,
 		URL:          s.config.MCP.URL,
 		Patience:     time.Duration(s.config.MCP.TaskMS) * time.Millisecond,
+		Hold:         time.Duration(s.config.MCP.HoldMS) * time.Millisecond,
 		Name:         s.config.ID,
 		Instance:     d.tools.instance,
 		Version:      s.version,
@@ -75,6 +77,21 @@ func openMCP(s *state, d *domains, server *broker.Broker, router *commands.Route
 	return &mcpDoor{door: door, oauth: oauth, topic: topic.Open(topic.Options{
 		Door: door, Broker: server, Topics: s.topics, MayRespond: d.rights.MayRespond, Gone: s.clients.Gone, Log: s.log,
 	})}
+}
+
+// openMCPOverMQTT serves the MQTT transport of MCP, if it is on.
+func openMCPOverMQTT(s *state, d *domains, server *broker.Broker, m *mcpDoor) {
+	if !s.config.MCP.OverMQTT() {
+		return
+	}
+	o := mcpmqtt.Options{Publish: server.Publish, Log: s.log}
+	if s.config.MCP.Devices.On {
+		o.Servers = d.tools.servers
+	}
+	if s.config.MCP.Serves() {
+		o.Door, o.ServerName, o.Context = m.door, s.config.MCP.MQTT, s.leaving
+	}
+	s.promised.mcp.keep(mcpmqtt.Open(o, server.Handle))
 }
 
 // mount adds the paths that MCP has by the HTTP door.

@@ -48,6 +48,7 @@ func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispa
 	}
 	t.servers = servers.New(servers.Options{
 		Servers:  s.config.MCP.Servers,
+		Devices:  s.config.MCP.Devices,
 		Table:    store.NewTable[servers.Approved](s.Store, "mcpserver"),
 		Invoke:   invoke,
 		May:      s.judge.MayUseServer,

@@ -128,15 +128,19 @@ func (t *Topic) visits(c *broker.Client) {
 // own is the id of the bridge itself.
 func (t *Topic) own() string { return t.Unit + "/" + t.BridgeID }
 
-// Connected notes that a client came or went.
-func (t *Topic) Connected(space protocol.SpaceID, clientID string) {
-	if !IsID(clientID) {
+// Connected notes that a client came.
+func (t *Topic) Connected(c *broker.Client) {
+	if !IsID(c.ID) {
 		return
 	}
-	if _, _, known := t.Cards.Get(key(space, clientID)); known {
-		t.doubt(key(space, clientID))
+	at := key(c.Principal().Home(), c.ID)
+	if _, _, known := t.Cards.Get(at); known {
+		t.doubt(at)
 	}
 }
+
+// Disconnected notes that a client went.
+func (t *Topic) Disconnected(c *broker.Client) { t.Connected(c) }
 
 // doubt has the status of a card looked at. It does not block.
 func (t *Topic) doubt(at string) {

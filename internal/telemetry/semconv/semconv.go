@@ -35,7 +35,6 @@ const (
 	Temperature      attribute.Key = "gen_ai.request.temperature"
 	TopP             attribute.Key = "gen_ai.request.top_p"
 	Seed             attribute.Key = "gen_ai.request.seed"
-	Stop             attribute.Key = "gen_ai.request.stop_sequences"
 	ResponseModel    attribute.Key = "gen_ai.response.model"
 	FinishReasons    attribute.Key = "gen_ai.response.finish_reasons"
 	FirstChunk       attribute.Key = "gen_ai.response.time_to_first_chunk"
@@ -50,7 +49,6 @@ const (
 	ToolName         attribute.Key = "gen_ai.tool.name"
 	ToolCallID       attribute.Key = "gen_ai.tool.call.id"
 	ToolType         attribute.Key = "gen_ai.tool.type"
-	TokenType        attribute.Key = "gen_ai.token.type"
 )
 
 // Values of Operation.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/cleartext"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -40,6 +41,12 @@ const (
 	ApproveEach  = "each"
 )
 
+// riskAsk has a person agree to every call, and maxTimeout bounds how long one may take.
+const (
+	riskAsk    = tools.RiskAsk
+	maxTimeout = 10 * time.Minute
+)
+
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // Check names the fault of the settings of a server.
@@ -55,9 +62,9 @@ func (c *Config) Check() error {
 		return errors.New("env and dir belong to a command")
 	case c.Approve != "" && c.Approve != ApproveFirst && c.Approve != ApproveEach:
 		return fmt.Errorf("approve: %q is neither %s nor %s", c.Approve, ApproveFirst, ApproveEach)
-	case c.Risk != "" && c.Risk != "ask":
-		return fmt.Errorf("risk: %q is not ask", c.Risk)
-	case c.Timeout < 0 || c.Timeout > 10*time.Minute:
+	case c.Risk != "" && c.Risk != riskAsk:
+		return fmt.Errorf("risk: %q is not %s", c.Risk, riskAsk)
+	case c.Timeout < 0 || c.Timeout > maxTimeout:
 		return errors.New("timeout: must be between 0 and 10m")
 	}
 	if c.URL != "" {

@@ -38,6 +38,8 @@ const (
 type connection struct {
 	service *Service
 	config  *Config
+	key     string        // of what is approved
+	device  *attached     // nil for a server of the configuration
 	again   chan struct{} // asks for the tools to be listed anew, or the server to be tried now
 
 	mu      sync.Mutex
@@ -60,7 +62,7 @@ type connection struct {
 
 func newConnection(s *Service, c *Config) *connection {
 	l := &connection{
-		service: s, config: c, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
+		service: s, config: c, key: c.Name, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
 		calls: make(map[string]*underway), library: &library{}, offer: &library{}, followed: make(map[string]int),
 	}
 	l.reader = l.readingTool()
@@ -69,6 +71,12 @@ func newConnection(s *Service, c *Config) *connection {
 
 // run keeps in touch with the server until ctx ends.
 func (l *connection) run(ctx context.Context) {
+	if l.device != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.device.detached, cancel)()
+	}
 	pause := l.service.opts.pause
 	for {
 		connected, err := l.visit(ctx)
@@ -124,6 +132,9 @@ func (l *connection) visit(ctx context.Context) (connected bool, err error) {
 		case <-l.again:
 			breathe(ctx)
 		case <-tick.C:
+			if l.device != nil && l.alive(ctx, session) {
+				continue
+			}
 		}
 	}
 }
@@ -162,7 +173,7 @@ func (l *connection) connect(ctx context.Context) (*sdk.ClientSession, error) {
 	}
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	session, err := l.client().Connect(connecting, transport, nil)
+	session, err := l.client().Connect(connecting, transport, l.version())
 	if err != nil {
 		return nil, err
 	}
@@ -235,16 +246,17 @@ func (l *connection) refresh(ctx context.Context, session *sdk.ClientSession) er
 // first approves what a server has that is seen for the first time, if the
 // operator wants that.
 func (l *connection) first(ctx context.Context, known []*declared, has *library) error {
-	_, _, seen := l.service.opts.Table.Get(l.config.Name)
-	if !seen && l.config.Approve != ApproveEach {
+	if l.approved() == nil && l.config.Approve != ApproveEach {
 		approved := &Approved{
+			Owner: l.owner(),
 			Tools: make(map[string]string, len(known)), Prompts: hashes(has.prompts), Templates: hashes(has.templates), Resources: has.readable,
 			At: l.service.opts.Now().UnixMilli(),
 		}
 		for _, d := range known {
 			approved.Tools[d.Name] = d.hash
 		}
-		if _, err := l.service.opts.Table.Put(ctx, l.config.Name, approved); err != nil {
+		// Another bridge of the cluster may have been asked to decide meanwhile.
+		if _, err := l.service.opts.Table.Create(ctx, l.key, approved); err != nil && protocol.CodeOf(err) != protocol.AlreadyExists {
 			return err
 		}
 	}
@@ -255,7 +267,7 @@ func (l *connection) first(ctx context.Context, known []*declared, has *library)
 // reconsider makes tools of what the server declares, as far as it is
 // approved. Those that stay the same are the same.
 func (l *connection) reconsider() {
-	approved, _, _ := l.service.opts.Table.Get(l.config.Name)
+	approved := l.approved()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var offered []*tools.Tool

@@ -30,7 +30,7 @@ func (s *Service) MayFollow(ctx context.Context, who *protocol.Principal, server
 	if err != nil {
 		return err
 	}
-	if !s.allows(ctx, who, resourceRead.Action, server) || !l.open().readable || !readable(uri) {
+	if !l.may(ctx, who, resourceRead.Action) || !l.open().readable || !readable(uri) {
 		return protocol.Errorf(protocol.NotFound, "the server has no such approved resource").With("server", server)
 	}
 	return nil
@@ -42,12 +42,15 @@ func (s *Service) Follow(ctx context.Context, who *protocol.Principal, server, u
 	if err := s.MayFollow(ctx, who, server, uri); err != nil {
 		return nil, err
 	}
-	l := s.connections[server]
+	l, err := s.connection(who, server)
+	if err != nil {
+		return nil, err
+	}
 	session, err := l.current()
 	if err != nil {
 		return nil, err
 	}
-	if !tells(session) {
+	if !tells(session) || l.device != nil { // a device of that name in another space would be heard of, too
 		return nil, protocol.Errorf(protocol.NotFound, "the server does not tell of changes of resources").With("server", server)
 	}
 	l.mu.Lock()

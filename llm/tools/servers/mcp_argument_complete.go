@@ -51,7 +51,7 @@ func (s *Service) Complete(ctx context.Context, call *commands.Call, p CompleteP
 	if err != nil {
 		return CompleteResult{}, err
 	}
-	ref, err := s.completable(ctx, call.Principal, l, &p)
+	ref, err := l.completable(ctx, call.Principal, &p)
 	if err != nil {
 		return CompleteResult{}, err
 	}
@@ -94,15 +94,15 @@ func (s *Service) Complete(ctx context.Context, call *commands.Call, p CompleteP
 }
 
 // completable is what the params name, if the principal may use it.
-func (s *Service) completable(ctx context.Context, who *protocol.Principal, l *connection, p *CompleteParams) (*sdk.CompleteReference, error) {
+func (l *connection) completable(ctx context.Context, who *protocol.Principal, p *CompleteParams) (*sdk.CompleteReference, error) {
 	open := l.open()
 	switch {
 	case (p.Prompt == "") == (p.Template == ""):
 		return nil, protocol.InvalidParam("prompt", "or uri_template is needed, and not both")
-	case p.Prompt != "" && s.allows(ctx, who, promptGet.Action, p.Server) &&
+	case p.Prompt != "" && l.may(ctx, who, promptGet.Action) &&
 		slices.ContainsFunc(open.prompts, func(one listed[sdk.Prompt]) bool { return one.key == p.Prompt }):
 		return &sdk.CompleteReference{Type: "ref/prompt", Name: p.Prompt}, nil
-	case p.Template != "" && s.allows(ctx, who, resourceRead.Action, p.Server) &&
+	case p.Template != "" && l.may(ctx, who, resourceRead.Action) &&
 		slices.ContainsFunc(open.templates, func(one listed[sdk.ResourceTemplate]) bool { return one.key == p.Template }):
 		return &sdk.CompleteReference{Type: "ref/resource", URI: p.Template}, nil
 	}

@@ -72,13 +72,12 @@ func (s *Service) Prompts(ctx context.Context, call *commands.Call, p PromptsPar
 // Gettable are the prompts that somebody may get, by [PromptView.PublicName].
 func (s *Service) Gettable(ctx context.Context, who *protocol.Principal) []PromptView {
 	var all []PromptView
-	for _, name := range s.names {
-		if !s.allows(ctx, who, promptGet.Action, name) {
+	for _, l := range s.known(who) {
+		if !l.may(ctx, who, promptGet.Action) {
 			continue
 		}
-		l := s.connections[name]
 		for _, one := range l.open().prompts {
-			v := PromptView{Server: name, Prompt: one.is.Name, Title: plain(one.is.Title, maxName), Description: l.marked("", one.is.Description)}
+			v := PromptView{Server: l.config.Name, Prompt: one.is.Name, Title: plain(one.is.Title, maxName), Description: l.marked("", one.is.Description)}
 			for _, a := range one.is.Arguments {
 				if a != nil {
 					v.Arguments = append(v.Arguments, PromptArgument{plain(a.Name, maxName), l.marked(a.Title, a.Description), a.Required})
@@ -95,9 +94,9 @@ func (s *Service) Gettable(ctx context.Context, who *protocol.Principal) []Promp
 // that is the same.
 func (s *Service) Shown(ctx context.Context, who *protocol.Principal) string {
 	var shown strings.Builder
-	for _, name := range s.names {
-		if s.allows(ctx, who, resourceRead.Action, name) || s.allows(ctx, who, promptGet.Action, name) {
-			shown.WriteString(name + " " + s.connections[name].open().sum + "\n")
+	for _, l := range s.known(who) {
+		if l.may(ctx, who, resourceRead.Action) || l.may(ctx, who, promptGet.Action) {
+			shown.WriteString(l.config.Name + " " + l.open().sum + "\n")
 		}
 	}
 	return shown.String()

@@ -94,14 +94,13 @@ func (s *Service) Resources(ctx context.Context, call *commands.Call, p Resource
 func (s *Service) Readable(ctx context.Context, who *protocol.Principal) ([]ResourceView, []TemplateView) {
 	var all []ResourceView
 	var templates []TemplateView
-	for _, name := range s.names {
-		if !s.allows(ctx, who, resourceRead.Action, name) {
+	for _, l := range s.known(who) {
+		if !l.may(ctx, who, resourceRead.Action) {
 			continue
 		}
-		l := s.connections[name]
 		open := l.open()
 		for _, r := range open.resources {
-			v := ResourceView{Server: name, URI: r.is.URI, Name: plain(r.is.Name, maxName), MIMEType: plain(r.is.MIMEType, maxName), Size: max(r.is.Size, 0)}
+			v := ResourceView{Server: l.config.Name, URI: r.is.URI, Name: plain(r.is.Name, maxName), MIMEType: plain(r.is.MIMEType, maxName), Size: max(r.is.Size, 0)}
 			if l.config.Trusted { // resources come and go without approval: nobody has looked at this text
 				v.Description = l.marked(r.is.Title, r.is.Description)
 			}
@@ -109,7 +108,7 @@ func (s *Service) Readable(ctx context.Context, who *protocol.Principal) ([]Reso
 		}
 		for _, t := range open.templates {
 			templates = append(templates, TemplateView{
-				Server: name, URITemplate: t.is.URITemplate, Name: plain(t.is.Name, maxName),
+				Server: l.config.Name, URITemplate: t.is.URITemplate, Name: plain(t.is.Name, maxName),
 				Description: l.marked(t.is.Title, t.is.Description), MIMEType: plain(t.is.MIMEType, maxName),
 			})
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -57,26 +59,39 @@ func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApprovePar
 	if p.Revision != now {
 		return ApproveResult{}, protocol.Errorf(protocol.RevisionConflict, "what the server has changed meanwhile: look at it again").With("revision", now)
 	}
-	old, _, _ := s.opts.Table.Get(p.Server)
-	if old == nil {
-		old = &Approved{}
-	}
-	every := len(p.Tools)+len(p.Prompts)+len(p.Templates) == 0 && !p.Resources
-	approved := &Approved{By: call.Principal.ID, At: s.opts.Now().UnixMilli(), Resources: has.readable && (old.Resources || p.Resources || every)}
-	if approved.Tools, err = approve("tools", toolHashes(known), old.Tools, p.Tools, every); err != nil {
-		return ApproveResult{}, err
-	}
-	if approved.Prompts, err = approve("prompts", hashes(has.prompts), old.Prompts, p.Prompts, every); err != nil {
-		return ApproveResult{}, err
-	}
-	if approved.Templates, err = approve("templates", hashes(has.templates), old.Templates, p.Templates, every); err != nil {
-		return ApproveResult{}, err
-	}
-	if _, err := s.opts.Table.Put(ctx, p.Server, approved); err != nil {
+	approved, _, err := records.Change(ctx, s.opts.Table, l.key, func(old *Approved, _ uint64) (*Approved, error) {
+		if old != nil && old.Owner != l.owner() {
+			return nil, protocol.Errorf(protocol.RevisionConflict, "another principal's device of that name was approved meanwhile").With("server", p.Server)
+		}
+		next, err := p.added(old, known, has, call.Principal, s.opts.Now())
+		if err == nil {
+			next.Owner = l.owner()
+		}
+		return next, err
+	})
+	if err != nil {
 		return ApproveResult{}, err
 	}
 	l.reconsider()
 	return approved.result(p.Server, known, has), nil
+}
+
+// added is what is approved from now on: what was before, with what is named, or
+// with everything that the server has.
+func (p ApproveParams) added(old *Approved, known []*declared, has *library, by *protocol.Principal, at time.Time) (next *Approved, err error) {
+	if old == nil {
+		old = &Approved{}
+	}
+	every := len(p.Tools)+len(p.Prompts)+len(p.Templates) == 0 && !p.Resources
+	next = &Approved{By: by.ID, At: at.UnixMilli(), Resources: has.readable && (old.Resources || p.Resources || every)}
+	if next.Tools, err = approve("tools", toolHashes(known), old.Tools, p.Tools, every); err != nil {
+		return nil, err
+	}
+	if next.Prompts, err = approve("prompts", hashes(has.prompts), old.Prompts, p.Prompts, every); err != nil {
+		return nil, err
+	}
+	next.Templates, err = approve("templates", hashes(has.templates), old.Templates, p.Templates, every)
+	return next, err
 }
 
 // approve adds what was named, or everything, to what was approved before. What

@@ -9,7 +9,7 @@ import (
 
 var serverList = commands.Spec{
 	Name:    "mcp.server.list",
-	Summary: "List the external MCP servers that the bridge is configured to use, and what those have.",
+	Summary: "List the external MCP servers that the bridge uses, and what those have.",
 	Effect:  commands.Read,
 	Action:  "mcp:server.list",
 	Errors:  []protocol.Code{protocol.NotFound},
@@ -32,16 +32,23 @@ type ListResult struct {
 
 // A ServerView is a server as operators see it.
 type ServerView struct {
-	Server    string          `json:"server" doc:"name of the server, as it is configured"`
+	Server    string          `json:"server" doc:"name of the server, as in the names of its tools"`
 	State     State           `json:"state" doc:"connecting, connected or down"`
 	Since     int64           `json:"since" doc:"Unix milliseconds"`
 	Problem   string          `json:"problem,omitempty" doc:"why it is down"`
+	Device    *DeviceView     `json:"device,omitempty" doc:"whose device it is; absent for a server of the configuration"`
 	Product   string          `json:"product,omitempty" doc:"what the server calls itself"`
 	Revision  string          `json:"revision,omitempty" doc:"names what it has as it is now, for mcp.server.approve"`
 	Tools     []ToolView      `json:"tools" doc:"tools that the server has declared, by name; empty before it was first reached"`
 	Prompts   []PromptState   `json:"prompts" doc:"its prompts, by name"`
 	Templates []TemplateState `json:"templates" doc:"its templates of resources, by URI template"`
 	Resources ResourcesState  `json:"resources" doc:"its resources, which are approved as a whole"`
+}
+
+// A DeviceView is a device that is a server.
+type DeviceView struct {
+	Owner   protocol.Party `json:"owner" doc:"who has announced it: space/kind/id"`
+	Clients []string       `json:"clients" doc:"MQTT client ids that serve it, one of which is in use"`
 }
 
 // A ToolView is a tool of a server as operators see it.
@@ -74,8 +81,8 @@ type ResourcesState struct {
 // List shows the servers.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	result := ListResult{Servers: []ServerView{}}
-	for _, name := range s.names {
-		if l := s.connections[name]; l.config.serves(call.Principal) && (p.Server == "" || p.Server == name) {
+	for _, l := range s.known(call.Principal) {
+		if p.Server == "" || p.Server == l.config.Name {
 			result.Servers = append(result.Servers, l.view())
 		}
 	}
@@ -88,11 +95,12 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 }
 
 func (l *connection) view() ServerView {
-	approved, _, _ := l.service.opts.Table.Get(l.config.Name)
+	approved := l.approved()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := ServerView{
 		Server: l.config.Name, State: l.state, Since: l.since.UnixMilli(), Problem: l.problem, Product: l.server,
+		Device:   l.of(),
 		Revision: revision(l.known, l.library), Tools: make([]ToolView, 0, len(l.known)),
 		Prompts: []PromptState{}, Templates: []TemplateState{}, Resources: ResourcesState{Total: len(l.library.resources)},
 	}

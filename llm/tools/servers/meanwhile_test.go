@@ -120,3 +120,49 @@ func TestNobodyHearsWhatIsLoggedForOthers(t *testing.T) {
 		t.Errorf("told %v times", told)
 	}
 }
+
+// Two bridges of a cluster see a server for the first time at once. What an operator
+// has decided at the other one stands, although this one has not heard of it yet.
+func TestADecisionAtAnotherBridgeIsNotOverwritten(t *testing.T) {
+	t.Setenv("NOTES_TOKEN", "hush")
+	table := recordstest.New[Approved]()
+	decided := &Approved{Tools: map[string]string{}, By: "boss", At: 1}
+	table.Before(func(key string) {
+		if _, err := table.Put(t.Context(), key, decided); err != nil {
+			t.Error(err)
+		}
+	})
+	w := startWith(t, table, Config{Name: "notes", URL: serve(t, notes("notes")), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}, Trusted: true})
+	l, err := w.connection(w.env.Principal, "notes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually.Holds(t, "the server is there", func() bool {
+		_, err := l.current()
+		return err == nil
+	})
+	if now, _, _ := table.Get("notes"); !reflect.DeepEqual(now, decided) {
+		t.Errorf("the decision is %+v", now)
+	}
+	if offered := w.offers(t); offered != "" {
+		t.Errorf("offered are %s", offered)
+	}
+}
+
+// Two operators approve of different tools at once, at two bridges.
+func TestApprovalsOfTwoOperatorsAddUp(t *testing.T) {
+	t.Setenv("NOTES_TOKEN", "hush")
+	w := start(t, Config{Name: "notes", URL: serve(t, notes("notes")), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}, Approve: ApproveEach})
+	eventually.Holds(t, "the tools are known", func() bool { return w.view(t).Revision != "" && w.view(t).State == Connected })
+	approve := func(tool string) ApproveResult {
+		result, err := w.Approve(t.Context(), &commands.Call{Principal: w.env.Principal}, ApproveParams{Server: "notes", Revision: w.view(t).Revision, Tools: []string{tool}})
+		if err != nil {
+			t.Error(err)
+		}
+		return result
+	}
+	w.table.Before(func(string) { approve("read") })
+	if got := strings.Join(approve("fail").Approved, " "); got != "fail read" {
+		t.Errorf("approved are %s", got)
+	}
+}

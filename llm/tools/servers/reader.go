@@ -14,12 +14,11 @@ import (
 // models read resources. A tool of the server's own has the name before it.
 const readerName = "read_resource"
 
-// readerOf is the tool that reads the resources of a server. There is one if the
+// readerFor is the tool that reads the resources of the server. There is one if the
 // server is connected and has approved resources, the operator wants a tool of
 // that name, and the principal may read.
-func (s *Service) readerOf(ctx context.Context, env tools.Environment, server string) (*tools.Tool, bool) {
-	l := s.connections[server]
-	if !l.config.wanted(readerName) || !l.open().readable || !s.allows(ctx, env.Principal, resourceRead.Action, server) {
+func (l *connection) readerFor(ctx context.Context, who *protocol.Principal) (*tools.Tool, bool) {
+	if !l.config.wanted(readerName) || !l.open().readable || !l.may(ctx, who, resourceRead.Action) {
 		return nil, false
 	}
 	for _, t := range l.offered() {

@@ -21,6 +21,10 @@ import (
 
 // Approved lists the approved tools of a server.
 type Approved struct {
+	// Owner is the principal whose device the server is; nobody for one of the
+	// configuration. What another's device declares is not approved by it.
+	Owner protocol.Party `json:"owner,omitzero"`
+
 	Tools     map[string]string `json:"tools"`               // hash of the declaration by name
 	Prompts   map[string]string `json:"prompts,omitempty"`   // likewise
 	Templates map[string]string `json:"templates,omitempty"` // by URI template
@@ -29,6 +33,9 @@ type Approved struct {
 	By string `json:"by"` // who did it last, "" for the configuration
 	At int64  `json:"at"` // Unix milliseconds
 }
+
+// KeptFor is the party whose budget of records the approval uses.
+func (a *Approved) KeptFor() protocol.Party { return a.Owner }
 
 // Invoke runs a command of the bridge as the environment's principal.
 type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
@@ -39,6 +46,7 @@ type May func(ctx context.Context, who *protocol.Principal, action string, on co
 // Options configure a [Service]. Table, Invoke and May are needed.
 type Options struct {
 	Servers []Config
+	Devices DeviceSettings
 	Table   records.Table[Approved]
 	Invoke  Invoke
 	May     May
@@ -55,11 +63,16 @@ type Options struct {
 
 // A Service knows external servers. It is a source of tools.
 type Service struct {
-	opts        Options
-	connections map[string]*connection
-	names       []string // of servers, in order
-	revision    atomic.Uint64
-	updated     func(uri string) // of a resource; nil: nobody asks
+	opts     Options
+	revision atomic.Uint64
+	updated  func(uri string) // of a resource; nil: nobody asks
+
+	mu          sync.RWMutex
+	connections map[string]*connection // by key
+	crowd       map[string]int         // devices, by their owner and by their space
+	running     context.Context        // of Run; nil before
+	closed      bool                   // no device is attached any more
+	working     sync.WaitGroup         // the connections
 }
 
 var _ tools.Finder = (*Service)(nil)
@@ -75,15 +88,13 @@ func New(o Options) *Service {
 	if o.pause == 0 {
 		o.pause = time.Second
 	}
-	s := &Service{opts: o, connections: make(map[string]*connection)}
+	s := &Service{opts: o, connections: make(map[string]*connection), crowd: make(map[string]int)}
 	for i := range o.Servers {
 		c := &o.Servers[i]
 		s.connections[c.Name] = newConnection(s, c)
-		s.names = append(s.names, c.Name)
 	}
-	slices.Sort(s.names)
-	o.Table.OnChange(func(name string, _, _ *Approved) {
-		if l, ok := s.connections[name]; ok {
+	o.Table.OnChange(func(key string, _, _ *Approved) {
+		if l := s.at(key); l != nil {
 			l.reconsider()
 		}
 	})
@@ -92,11 +103,17 @@ func New(o Options) *Service {
 
 // Run keeps in touch with all servers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	var running sync.WaitGroup
+	s.mu.Lock()
+	s.running = ctx
 	for _, l := range s.connections {
-		running.Go(func() { l.run(ctx) })
+		s.working.Go(func() { l.run(ctx) })
 	}
-	running.Wait()
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.working.Wait()
 	return nil
 }
 
@@ -122,11 +139,11 @@ func (s *Service) changed() { s.revision.Add(1) }
 // Tools implements [tools.Source].
 func (s *Service) Tools(ctx context.Context, env tools.Environment) ([]*tools.Tool, error) {
 	var all []*tools.Tool
-	for _, name := range s.names {
-		if s.may(ctx, env, name) {
-			all = append(all, s.connections[name].offered()...)
+	for _, l := range s.known(env.Principal) {
+		if l.may(ctx, env.Principal, toolCall.Action) {
+			all = append(all, l.offered()...)
 		}
-		if t, ok := s.readerOf(ctx, env, name); ok {
+		if t, ok := l.readerFor(ctx, env.Principal); ok {
 			all = append(all, t)
 		}
 	}
@@ -137,28 +154,67 @@ func (s *Service) Tools(ctx context.Context, env tools.Environment) ([]*tools.To
 func (s *Service) Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool) {
 	rest, ours := strings.CutPrefix(name, prefix)
 	server, _, _ := strings.Cut(rest, ".")
-	l, known := s.connections[server]
-	if !ours || !known {
+	l := s.find(env.Principal, server)
+	if !ours || l == nil {
 		return nil, false
 	}
 	for _, t := range l.offered() {
 		if t.Name == name {
-			return t, s.may(ctx, env, server)
+			return t, l.may(ctx, env.Principal, toolCall.Action)
 		}
 	}
-	if t, ok := s.readerOf(ctx, env, server); ok && t.Name == name {
+	if t, ok := l.readerFor(ctx, env.Principal); ok && t.Name == name {
 		return t, true
 	}
 	return nil, false
 }
 
-func (s *Service) may(ctx context.Context, env tools.Environment, server string) bool {
-	return s.allows(ctx, env.Principal, toolCall.Action, server)
+// at is the connection of a key, nil if there is none.
+func (s *Service) at(key string) *connection {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.connections[key]
 }
 
-// allows reports whether a principal may do an action to a server.
-func (s *Service) allows(ctx context.Context, who *protocol.Principal, action, server string) bool {
-	return s.connections[server].config.serves(who) && s.opts.May(ctx, who, action, resource(server)) == nil
+// find is the connection to a server by its name, nil if there is none that the
+// principal may know of.
+func (s *Service) find(who *protocol.Principal, name string) *connection {
+	l := s.at(name)
+	if l == nil {
+		l = s.at(deviceKey(who.Home(), name))
+	}
+	if l == nil || !l.serves(who) {
+		return nil
+	}
+	return l
+}
+
+// known are the connections to all servers that a principal may know of, by name.
+func (s *Service) known(who *protocol.Principal) []*connection {
+	var all []*connection
+	s.mu.RLock()
+	for _, l := range s.connections {
+		if l.serves(who) {
+			all = append(all, l)
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(all, func(x, y *connection) int { return strings.Compare(x.config.Name, y.config.Name) })
+	return all
+}
+
+// serves reports whether a principal belongs to a tenant that may use the server: that
+// of its owner, if it is a device.
+func (l *connection) serves(who *protocol.Principal) bool {
+	if l.device != nil {
+		return who.Home() == l.device.Owner.Space
+	}
+	return l.config.serves(who)
+}
+
+// may reports whether a principal may do an action to the server.
+func (l *connection) may(ctx context.Context, who *protocol.Principal, action string) bool {
+	return l.serves(who) && l.service.opts.May(ctx, who, action, resource(l.config.Name)) == nil
 }
 
 // resource is a server as policy sees it.
@@ -166,7 +222,7 @@ func resource(server string) commands.Resource { return commands.Resource{Type: 
 
 // connection is the connection to a server that the principal may know of.
 func (s *Service) connection(who *protocol.Principal, name string) (*connection, error) {
-	if l, ok := s.connections[name]; ok && l.config.serves(who) {
+	if l := s.find(who, name); l != nil {
 		return l, nil
 	}
 	return nil, protocol.Errorf(protocol.NotFound, "there is no MCP server %.64q", name).With("server", name)

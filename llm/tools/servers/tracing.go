@@ -44,6 +44,9 @@ func (l *connection) startSpan(ctx context.Context, e errand, session *sdk.Clien
 
 // way says how the server is reached.
 func (l *connection) way() []attribute.KeyValue {
+	if l.device != nil {
+		return []attribute.KeyValue{semconv.Transport.String("tcp"), attribute.String("network.protocol.name", "mqtt")}
+	}
 	if len(l.config.Command) > 0 {
 		return []attribute.KeyValue{semconv.Transport.String("pipe")}
 	}

@@ -22,6 +22,9 @@ const maxAnswer = sdk.DefaultMaxLineLength
 
 // transport is the way to the server.
 func (l *connection) transport(ctx context.Context) (sdk.Transport, error) {
+	if l.device != nil {
+		return l.device.Way, nil
+	}
 	if len(l.config.Command) > 0 {
 		return l.program(ctx)
 	}

@@ -2992,13 +2992,17 @@ export interface Commands {
       templates: string[];
     };
   };
-  /** List the external MCP servers that the bridge is configured to use, and what those have. */
+  /** List the external MCP servers that the bridge uses, and what those have. */
   "mcp.server.list": {
     params: {
       server?: string;
     };
     result: {
       servers: {
+        device?: {
+          clients: string[];
+          owner: string;
+        };
         problem?: string;
         product?: string;
         prompts: {

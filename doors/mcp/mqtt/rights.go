@@ -1,0 +1,58 @@
+package mqtt
+
+import (
+	"strings"
+
+	"github.com/aibridge/aibridge/broker"
+)
+
+// MayPublish says whether a client may publish on a topic of the transport, besides
+// policy: it speaks for itself alone.
+func (t *Topics) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
+	p, ok := parse(topic)
+	switch {
+	case !ok:
+		return broker.NotAuthorized("no such topic of MCP over MQTT")
+	case retain && p.family != presence:
+		return broker.NotAuthorized("only the presence of servers is retained")
+	case p.server == ServerID && (p.family == presence || p.family == capability):
+		return broker.NotAuthorized("the server is the bridge")
+	case p.speaker(c.ID):
+		return broker.Verdict{}
+	}
+	return broker.NotAuthorized("the topic has another client id than yours")
+}
+
+// speaker reports whether a client of that id may speak on a topic.
+func (p *place) speaker(id string) bool {
+	switch p.family {
+	case presence, capability:
+		return p.server == id
+	case clientPresence, clientCapability:
+		return p.client == id
+	case rpc:
+		return p.client == id || p.server == id && p.server != ServerID
+	}
+	return true // anybody may ask a server for a session
+}
+
+// MaySubscribe says whether a client may subscribe to a filter of the transport: what
+// servers and clients say of themselves is for everybody of the space, the rest for whom it
+// is meant for.
+func (t *Topics) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
+	defer t.visits(c)
+	for _, open := range []family{presence, capability, clientPresence, clientCapability} {
+		if strings.HasPrefix(filter, string(open)) {
+			return broker.Verdict{}
+		}
+	}
+	p, ok := parse(filter)
+	switch {
+	case !ok:
+		return broker.NotAuthorized("no such filter of MCP over MQTT, or it reaches further than you may")
+	case c.ID == "+":
+	case p.server == c.ID && c.ID != ServerID, p.family == rpc && p.client == c.ID:
+		return broker.Verdict{}
+	}
+	return broker.NotAuthorized("the filter has another client id than yours")
+}
