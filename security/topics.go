@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/cloudevent"
 	"github.com/aibridge/aibridge/security/policy"
 )
 
@@ -40,6 +41,8 @@ type TopicOptions struct {
 	Owner func(space protocol.SpaceID, clientID string) (who *protocol.Principal, ok bool)
 	// A2A says that there are the topics of A2A over MQTT.
 	A2A bool
+	// MCP says that there are the topics of MCP over MQTT.
+	MCP bool
 	// Standing tells the ties of a principal to agents, Caps, scenes and tasks.
 	// Without it nobody has any.
 	Standing Standing
@@ -102,13 +105,28 @@ const (
 	files     kind = "file"
 	entities  kind = "entity"  // what Home Assistant is told
 	a2a       kind = "a2a"     // of A2A over MQTT, which has rules of its own
+	mcp       kind = "mcp"     // of MCP over MQTT, likewise
 	outside   kind = "outside" // not under the root
 	dollar    kind = "dollar"  // begins with $, and is not the server's
 	other     kind = "other"   // under the root, or reaching over several kinds
 )
 
-// a2aRoot begins the topics of A2A over MQTT.
-const a2aRoot = "$a2a/"
+// Roots of the topics of A2A and of MCP over MQTT.
+const (
+	a2aRoot = "$a2a/"
+	mcpRoot = "$mcp-"
+)
+
+// profile is the class of a topic, or of a filter, that has rules of its own, if it is one.
+func (r *TopicRights) profile(topic string) (p topicClass, ok bool) {
+	switch {
+	case r.A2A && strings.HasPrefix(topic, a2aRoot):
+		return topicClass{kind: a2a, own: true}, true
+	case r.MCP && strings.HasPrefix(topic, mcpRoot):
+		return topicClass{kind: mcp, own: true}, true
+	}
+	return p, false
+}
 
 const onlyTheBridge = "only the bridge publishes here"
 
@@ -140,11 +158,12 @@ func (r *TopicRights) judgePublish(who *protocol.Principal, topic string, retain
 func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain bool) (p topicClass, wrong string) {
 	rest, ours := r.Topics.Under(topic)
 	if !ours {
+		if p, ok := r.profile(topic); ok {
+			return p, ""
+		}
 		switch {
 		case serversOwn(topic):
 			return p, "topics under $SYS and $share are the server's"
-		case r.A2A && strings.HasPrefix(topic, a2aRoot):
-			return topicClass{kind: a2a, own: true}, ""
 		case strings.HasPrefix(topic, "$"):
 			return topicClass{kind: dollar}, ""
 		}
@@ -199,7 +218,7 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 			return p, "a command may not be retained"
 		}
 		return topicClass{kind: requests}, ""
-	case "client", "scene", "task", "event":
+	case "client", "scene", "task", "event", "cloudevents":
 		return p, onlyTheBridge
 	}
 	return p, r.noSuchTopic()
@@ -211,6 +230,7 @@ func (r *TopicRights) MaySubscribe(who *protocol.Principal, filter string) Rulin
 	if shared, ok := strings.CutPrefix(filter, "$share/"); ok {
 		_, filter, _ = strings.Cut(shared, "/")
 	}
+	filter = cloudevent.Told(r.Topics, filter)
 	ruling, _ := r.decide(who, policy.Subscribe, filter, r.subscribing(who, filter))
 	return ruling
 }
@@ -221,11 +241,12 @@ func (r *TopicRights) MaySubscribe(who *protocol.Principal, filter string) Rulin
 func (r *TopicRights) subscribing(who *protocol.Principal, filter string) topicClass {
 	rest, ours := r.Topics.Under(filter)
 	if !ours {
+		if p, ok := r.profile(filter); ok {
+			return p
+		}
 		switch first, _, _ := strings.Cut(filter, "/"); {
 		case first == "#", first == "+", first == r.Topics.Root(), serversOwn(filter):
 			return topicClass{kind: other}
-		case r.A2A && strings.HasPrefix(filter, a2aRoot):
-			return topicClass{kind: a2a, own: true}
 		case strings.HasPrefix(first, "$"):
 			return topicClass{kind: dollar}
 		}

@@ -27,8 +27,16 @@ type Agents interface {
 type Topics interface {
 	MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict
 	MaySubscribe(c *broker.Client, filter string) broker.Verdict
-	// Connected is told that a client came or went.
-	Connected(space protocol.SpaceID, clientID string)
+	// Connected and Disconnected are told that a client came or went.
+	Connected(c *broker.Client)
+	Disconnected(c *broker.Client)
+}
+
+// A Profile is a use of topics that begin with $ by rules of its own.
+type Profile struct {
+	Root string // begins its topics
+	// Topics yields the rules. It is asked once there are clients.
+	Topics func() Topics
 }
 
 // An Authenticator says who a client is. [security.Authenticator] is one.
@@ -49,9 +57,7 @@ type ServerOptions struct {
 	Credentials   *security.Credentials
 	Rights        *security.TopicRights
 	Quotas        *quota.Keeper
-	// A2A yields the rules of the topics of A2A over MQTT; nil if there are none. It is
-	// asked once there are clients.
-	A2A func() Topics
+	Profiles      []Profile
 	// Broker is the rest: NewServer fills in who comes in and what they may do.
 	Broker broker.Options
 }
@@ -92,8 +98,8 @@ func (s *server) MayPublish(c *broker.Client, topic string, retain bool) broker.
 			return broker.Verdict{Reason: topicNameInvalid, Text: wrong}
 		}
 	}
-	if s.ofA2A(topic) {
-		if v := s.A2A().MayPublish(c, topic, retain); !v.Allowed() {
+	if rules := s.rulesOf(topic); rules != nil {
+		if v := rules.MayPublish(c, topic, retain); !v.Allowed() {
 			return v
 		}
 	}
@@ -131,23 +137,29 @@ func (s *server) mayWill(c *broker.Client) broker.Verdict {
 
 // MaySubscribe implements [broker.Permissions].
 func (s *server) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
-	if s.ofA2A(filter) {
-		if v := s.A2A().MaySubscribe(c, filter); !v.Allowed() {
+	if rules := s.rulesOf(filter); rules != nil {
+		if v := rules.MaySubscribe(c, filter); !v.Allowed() {
 			return v
 		}
 	}
 	return broker.Verdict(s.Rights.MaySubscribe(c.Principal(), filter))
 }
 
-// ofA2A reports whether a topic or a filter is one of A2A over MQTT, if that is served.
-func (s *server) ofA2A(topic string) bool {
-	if s.A2A == nil || topic[0] != '$' {
-		return false
+// rulesOf are the rules of the profile that a topic or a filter belongs to, nil if it
+// belongs to none.
+func (s *server) rulesOf(topic string) Topics {
+	if topic[0] != '$' {
+		return nil
 	}
 	if shared, ok := strings.CutPrefix(topic, "$share/"); ok {
 		_, topic, _ = strings.Cut(shared, "/")
 	}
-	return strings.HasPrefix(topic, "$a2a/")
+	for i := range s.Profiles {
+		if strings.HasPrefix(topic, s.Profiles[i].Root) {
+			return s.Profiles[i].Topics()
+		}
+	}
+	return nil
 }
 
 // Connected implements [broker.Presence].
@@ -156,8 +168,8 @@ func (s *server) Connected(c *broker.Client) {
 	s.entered(c)
 	s.recheck(c)
 	s.Agents.Connected(c, c.ID, c.Principal())
-	if s.A2A != nil {
-		s.A2A().Connected(c.Principal().Home(), c.ID)
+	for _, p := range s.Profiles {
+		p.Topics().Connected(c)
 	}
 }
 
@@ -168,8 +180,8 @@ func (s *server) Disconnected(c *broker.Client, reason string) {
 	s.subscriptions.drop(c)
 	s.leaves(c.Session())
 	s.Agents.Disconnected(c, reason)
-	if s.A2A != nil {
-		s.A2A().Connected(c.Principal().Home(), c.ID)
+	for _, p := range s.Profiles {
+		p.Topics().Disconnected(c)
 	}
 }
 

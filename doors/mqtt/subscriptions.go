@@ -7,6 +7,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/cloudevent"
 )
 
 // subscriptions are the subscriptions of connected clients, by the thing they
@@ -94,7 +95,7 @@ func thingOf(topics protocol.Topics, filter string) string {
 	if _, inner, shared := protocol.SplitShare(filter); shared {
 		filter = inner
 	}
-	rest, ours := topics.Under(filter)
+	rest, ours := topics.Under(cloudevent.Told(topics, filter))
 	if !ours {
 		return ""
 	}

@@ -92,9 +92,7 @@ func (d *Door) carry(ctx context.Context, dial Dial) error {
 		_ = c.client.Disconnect(&paho.Disconnect{})
 		<-c.client.Done()
 	}()
-	if err := c.listen(ctx); err != nil {
-		return err
-	}
+	// NATS first: whoever gets a message of MQTT there is heard by the bridge, too.
 	taken, err := c.subscribe()
 	defer func() {
 		for _, s := range taken {
@@ -102,6 +100,9 @@ func (d *Door) carry(ctx context.Context, dial Dial) error {
 		}
 	}()
 	if err != nil {
+		return err
+	}
+	if err := c.listen(ctx); err != nil {
 		return err
 	}
 	select {

@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/connect/homeassistant"
 	"github.com/aibridge/aibridge/connect/link"
 	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
+	"github.com/aibridge/aibridge/doors/mqtt/cloudevents"
 	"github.com/aibridge/aibridge/doors/mqtt/delayed"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/backup"
@@ -173,6 +174,10 @@ func newFeed(s *state, rights *security.TopicRights) *feed.Feed {
 		Check:   s.credentials.Check,
 	})
 	s.clients.OnPublish(f.Published)
+	if s.config.MQTT.CloudEvents {
+		teller := &cloudevents.Teller{Topics: s.topics, Publish: s.clients.Publish, Log: s.log}
+		s.clients.OnPublish(teller.Published)
+	}
 	s.life.Run("feed of events", f.Run)
 	return f
 }

@@ -70,6 +70,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	}
 	authenticate := authenticateRequests(d, page)
 	mcp := openMCP(s, d, server, router, authenticate)
+	openMCPOverMQTT(s, d, server, mcp)
 	mounts := map[string]http.Handler{}
 	maps.Copy(mounts, page.Mounts())
 	maps.Copy(mounts, site.Mounts())

@@ -6,6 +6,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/doors/files/transfer"
+	mcpmqtt "github.com/aibridge/aibridge/doors/mcp/mqtt"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/doors/mqtt/check"
 	"github.com/aibridge/aibridge/doors/mqtt/delayed"
@@ -51,7 +52,10 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 		},
 	}
 	if s.config.A2A.MQTT != "" {
-		options.A2A = func() mqttdoor.Topics { return s.promised.a2a.value() }
+		options.Profiles = append(options.Profiles, mqttdoor.Profile{Root: "$a2a/", Topics: func() mqttdoor.Topics { return s.promised.a2a.value() }})
+	}
+	if s.config.MCP.OverMQTT() {
+		options.Profiles = append(options.Profiles, mqttdoor.Profile{Root: mcpmqtt.Root, Topics: func() mqttdoor.Topics { return s.promised.mcp.value() }})
 	}
 	if d.relay != nil {
 		options.Broker.Peers = d.relay

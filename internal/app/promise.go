@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect/homeassistant/entities"
 	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
+	mcpmqtt "github.com/aibridge/aibridge/doors/mcp/mqtt"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/doctor/witness"
@@ -38,5 +39,6 @@ type promises struct {
 	witness      promise[witness.Witness]    // sees what is refused from the first door on
 	shadows      promise[shadow.Service]     // agents tell of changes
 	a2a          promise[a2atopic.Topic]     // clients publish on its topics; nil if it is off
+	mcp          promise[mcpmqtt.Topics]     // clients publish on its topics; nil if it is off
 	entities     promise[entities.Publisher] // agents tell of changes; nil if no skills are shown
 }

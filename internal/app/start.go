@@ -47,7 +47,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Add("waiting approvals", d.approvals.Close)
 	s.life.Run("parked tasks", s.once(d.parked.Run))
 	s.life.Add("parked tasks", d.parked.Close)
-	if len(s.config.MCP.Servers) > 0 {
+	if len(s.config.MCP.Servers) > 0 || s.config.MCP.Devices.On {
 		s.life.Run("MCP servers", d.tools.servers.Run)
 	}
 	if o.mcp != nil {

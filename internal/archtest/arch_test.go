@@ -16,6 +16,7 @@ const module = "github.com/aibridge/aibridge/"
 // packages it may import. "*" means any; subpackages are included.
 var rooms = map[string][]string{
 	"protocol":                 {},
+	"protocol/cloudevent":      {"protocol"},
 	"protocol/grant":           {"protocol"},
 	"protocol/selector":        {"protocol"},
 	"commands":                 {"protocol", "commands"},
@@ -65,6 +66,7 @@ var rooms = map[string][]string{
 	"doors/mcp":                {"protocol", "commands", "internal/fair", "internal/httpbody", "llm/tools", "llm/chat", "llm/wire", "doors/mcp"},
 	"doors/mcp/offer":          {"protocol", "commands", "vfs", "llm/tools", "llm/chat", "doors/mcp"},
 	"doors/mcp/topic":          {"protocol", "broker", "doors/mcp"},
+	"doors/mcp/mqtt":           {"protocol", "broker", "doors/mcp", "llm/tools/servers"},
 	"doors/mqtt/check":         {"protocol", "broker", "registry/schema"},
 	"doors/mqtt/delayed":       {"protocol", "broker", "internal/fair", "internal/records"},
 	"doors/mqtt/sparkplug":     {"protocol", "broker"},
@@ -100,6 +102,7 @@ var rooms = map[string][]string{
 	"internal/gate":            {"protocol", "internal/fair"},
 	"internal/diskspace":       {"protocol"},
 	"internal/eventually":      {},
+	"internal/gobuild":         {},
 	"internal/lifecycle":       {"protocol"},
 	"internal/authz":           {"protocol", "commands", "registry", "cap", "scene", "llm/approval", "llm/run", "llm/tools", "security", "vfs"},
 	"internal/config":          {"protocol", "cluster", "commands", "connect", "connect/link", "doors/a2a", "doors/files", "doors/mcp", "doors/mqtt", "doors/mqtt/check", "doors/nats", "llm", "security", "vfs", "internal/backup", "internal/diskspace", "internal/gate", "internal/listen", "internal/natsd", "internal/settings", "internal/telemetry"},

@@ -20,6 +20,7 @@ import (
 	"github.com/aibridge/aibridge/internal/telemetry"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/security/password"
 	"github.com/aibridge/aibridge/security/servertls"
 	"github.com/aibridge/aibridge/security/token"
@@ -51,7 +52,8 @@ func isolated(c config.Config, folder, modelURL string) config.Config {
 	c.LLM = model.DefaultSettings()
 	c.LLM.BaseURL, c.LLM.Model = modelURL, modelName
 	c.Approvals.Webhooks, c.Approvals.Mail = nil, approval.MailSettings{}
-	c.MCP.Servers, c.Runs.Folders, c.Links, c.Schemas = nil, nil, nil, nil
+	c.MCP.Servers, c.MCP.Devices, c.MCP.MQTT = nil, servers.DeviceSettings{}, ""
+	c.Runs.Folders, c.Links, c.Schemas = nil, nil, nil
 	c.A2A.On, c.A2A.URL, c.A2A.Push, c.A2A.Remote, c.A2A.MQTT = false, "", false, false, ""
 	c.VFS.Dir, c.VFS.Store = "", "auto"
 	c.Skills.AllowPrivate = true // the devices are on loopback

@@ -40,6 +40,8 @@ type WebhookSettings struct {
 	SecretEnv  string   `yaml:"secret_env"`  // environment variable with what signs the bodies
 	SecretFile string   `yaml:"secret_file"` // or a file with it
 	Spaces     []string `yaml:"spaces"`      // all by default
+
+	CloudEvents bool `yaml:"cloudevents"` // the bodies are CloudEvents in structured mode
 }
 
 // RuleSettings say who decides about calls, and by when.
@@ -180,7 +182,7 @@ func (w *WebhookSettings) open() (Webhook, error) {
 	if len(secret) < minSecret {
 		return Webhook{}, fmt.Errorf("the secret of a webhook must have at least %d bytes", minSecret)
 	}
-	hook := Webhook{URL: w.URL, Secret: []byte(secret)}
+	hook := Webhook{URL: w.URL, Secret: []byte(secret), CloudEvents: w.CloudEvents}
 	for _, s := range w.Spaces {
 		hook.Spaces = append(hook.Spaces, protocol.SpaceID(s))
 	}

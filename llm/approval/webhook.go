@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/cloudevent"
 )
 
 // A Webhook is told what happens to approvals, by POST of the event.
@@ -25,6 +26,8 @@ type Webhook struct {
 	URL    string
 	Secret []byte             // signs the requests, see [Sign]
 	Spaces []protocol.SpaceID // whose approvals; all by default
+
+	CloudEvents bool // the body is a CloudEvent in structured mode, which the signature covers whole
 }
 
 // SignatureHeader carries the signature of a webhook's body.
@@ -66,9 +69,22 @@ type courier struct {
 }
 
 type delivery struct {
-	id   string
-	name string
-	body []byte
+	id          string
+	name        string
+	contentType string
+	body        []byte
+}
+
+// delivery is an event as the webhook takes it.
+func (h *Webhook) delivery(e *protocol.Event) delivery {
+	d := delivery{id: deliveryID(e), name: e.Name, contentType: protocol.ContentJSON}
+	if h.CloudEvents {
+		c := cloudevent.Of(e, "approval/"+e.ID)
+		d.contentType, d.body = cloudevent.ContentType, c.Append(nil)
+	} else {
+		d.body = e.Append(nil)
+	}
+	return d
 }
 
 func newCouriers(o Options) *couriers {
@@ -87,16 +103,12 @@ func newCouriers(o Options) *couriers {
 
 // send has the webhooks of a space told of an event. It does not wait.
 func (all *couriers) send(space protocol.SpaceID, e *protocol.Event) {
-	var body []byte
 	for _, c := range all.each {
 		if len(c.hook.Spaces) > 0 && !slices.Contains(c.hook.Spaces, space) {
 			continue
 		}
-		if body == nil {
-			body = e.Append(nil)
-		}
 		select {
-		case c.queue <- delivery{deliveryID(e), e.Name, body}:
+		case c.queue <- c.hook.delivery(e):
 		default:
 			c.log.Warn("a webhook is not told, too much waits for it already", "host", hostOf(c.hook.URL), "event", e.Name)
 		}
@@ -160,7 +172,7 @@ func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", d.contentType)
 	r.Header.Set("User-Agent", "aibridge")
 	r.Header.Set("Aibridge-Event", d.name)
 	r.Header.Set("Aibridge-Delivery", d.id) // the same for every attempt

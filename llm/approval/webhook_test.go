@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +70,33 @@ func TestWebhooksAreToldWithASignature(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestAWebhookIsToldOfACloudEvent: what its signature covers is the whole event.
+func TestAWebhookIsToldOfACloudEvent(t *testing.T) {
+	hook := Webhook{URL: "http://desk.example/", CloudEvents: true, Secret: []byte("a secret")}
+	var contentType, signature string
+	var body []byte
+	c := newCouriers(Options{Webhooks: []Webhook{hook}, Log: discard, Now: func() time.Time { return time.Unix(7, 0) }, Transport: answers(func(r *http.Request) (int, error) {
+		body, _ = io.ReadAll(r.Body)
+		contentType, signature = r.Header.Get("Content-Type"), r.Header.Get(SignatureHeader)
+		return 200, nil
+	})})
+	c.send(protocol.DefaultSpace, &protocol.Event{ID: "a-1", Name: "approval.requested", Seq: 2, Timestamp: 5, Data: []byte(`{"nonce":"n"}`)})
+	c.each[0].deliver(t.Context(), <-c.each[0].queue)
+	var event struct {
+		ID, Type, Subject, Specversion string
+		Data                           struct{ Nonce string }
+	}
+	if err := json.Unmarshal(body, &event); err != nil {
+		t.Fatal(err)
+	}
+	if event.ID != "a-1.2.5" || event.Type != "io.github.aibridge.approval.requested" || event.Subject != "approval/a-1" || event.Specversion != "1.0" || event.Data.Nonce != "n" {
+		t.Errorf("%s", body)
+	}
+	if contentType != "application/cloudevents+json" || signature != Sign(hook.Secret, body, time.Unix(7, 0)) {
+		t.Errorf("%s, %s", contentType, signature)
+	}
 }
 
 func TestWebhooksAreTriedAFewTimes(t *testing.T) {
