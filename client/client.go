@@ -53,6 +53,10 @@ func Dial(ctx context.Context, address string, opts ...Option) (*Client, error) 
 	for _, set := range opts {
 		set(&o)
 	}
+	return dial(ctx, address, o)
+}
+
+func dial(ctx context.Context, address string, o options) (*Client, error) {
 	o.setDefaults()
 	server, err := checkDial(address, &o)
 	if err != nil {

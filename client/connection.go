@@ -69,6 +69,9 @@ func (c *Client) connect(server *url.URL) error {
 	if c.options.token != nil {
 		config.AuthHandler = tokenHandler{}
 	}
+	if c.options.intake != nil {
+		c.options.intake.keepSession(&config)
+	}
 	var err error
 	c.mqtt, err = autopaho.NewConnection(c.ctx, config)
 	return err
@@ -197,6 +200,10 @@ func (c *Client) establish(m *autopaho.ConnectionManager, l *connection) {
 		if l.ctx.Err() != nil {
 			return
 		}
+		if refusal, ok := errors.AsType[*protocol.Error](err); ok && c.options.intake != nil {
+			c.end(refusal)
+			return
+		}
 		c.log.Warn("subscriptions not restored", "error", err)
 		if sleep(l.ctx, backoff(attempt, 30*time.Second)) != nil {
 			return
@@ -216,6 +223,9 @@ func (c *Client) establish(m *autopaho.ConnectionManager, l *connection) {
 // subscribeAll subscribes to what the client itself needs and to what its
 // users asked for. Only a refused response topic is an error.
 func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager, serving bool) error {
+	if c.options.intake != nil {
+		return c.options.intake.subscribe(ctx, m)
+	}
 	if err := subscribe(ctx, m, c.Topics().ClientResponse(c.ID()), 1); err != nil {
 		return err
 	}

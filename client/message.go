@@ -114,9 +114,11 @@ func (c *Client) send(ctx context.Context, l *connection, m *Message) error {
 
 // subscribe sends a SUBSCRIBE for one filter.
 func subscribe(ctx context.Context, m *autopaho.ConnectionManager, filter string, qos byte) error {
-	ack, err := m.Subscribe(ctx, &paho.Subscribe{
-		Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: qos}},
-	})
+	return subscribeWith(ctx, m, paho.SubscribeOptions{Topic: filter, QoS: qos})
+}
+
+func subscribeWith(ctx context.Context, m *autopaho.ConnectionManager, o paho.SubscribeOptions) error {
+	ack, err := m.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{o}})
 	if ack == nil || len(ack.Reasons) == 0 || ack.Reasons[0] < 0x80 {
 		return err
 	}
@@ -128,13 +130,17 @@ func subscribe(ctx context.Context, m *autopaho.ConnectionManager, filter string
 	if ack.Properties != nil && ack.Properties.ReasonString != "" {
 		text = ack.Properties.ReasonString
 	}
-	return protocol.Wrap(code, err, "the bridge refuses the subscription to "+filter+": "+text)
+	return protocol.Wrap(code, err, "the bridge refuses the subscription to "+o.Topic+": "+text)
 }
 
 // received takes every message. It runs on the connection's goroutine for
 // messages, on which nothing may wait that a message ends.
 func (c *Client) received(r paho.PublishReceived) (bool, error) {
 	m := message(r.Packet)
+	if c.options.intake != nil {
+		c.options.intake.add(delivery{m, r.Packet, r.Client})
+		return true, nil
+	}
 	switch {
 	case m.Topic == c.Topics().ClientResponse(c.ID()):
 		c.inbox.deliver(&m)

@@ -28,6 +28,7 @@ type options struct {
 	concurrency int
 	queue       int
 	cache       bool
+	intake      *intake // of a client that consumes, and does nothing else
 	log         *slog.Logger
 }
 

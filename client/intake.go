@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"math"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/eclipse/paho.golang/autopaho"
+	"github.com/eclipse/paho.golang/paho"
+)
+
+// A delivery is a message that waits to be acknowledged.
+type delivery struct {
+	message Message
+	packet  *paho.Publish
+	over    *paho.Client // the connection it came over, the only one that can acknowledge it
+}
+
+// stale reports whether the message comes again: the connection that it came over
+// has ended, and the bridge does not know that it was handled.
+func (d *delivery) stale() bool {
+	if d.packet.QoS == 0 {
+		return false
+	}
+	select {
+	case <-d.over.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// current is a batch without the messages that come again: all of QoS 1, or none.
+func current(batch []delivery) []delivery {
+	for i := range batch {
+		if batch[i].stale() {
+			return nil
+		}
+	}
+	return batch
+}
+
+// acknowledge tells the bridge that messages were handled. What cannot be told any
+// more comes again.
+func acknowledge(batch []delivery) {
+	for i := range batch {
+		_ = batch[i].over.Ack(batch[i].packet)
+	}
+}
+
+// An intake holds what has arrived for a consumer. The bridge bounds it: it sends
+// no more than the Receive Maximum before it is told of some that they were handled.
+type intake struct {
+	what *Consumer
+	wake chan struct{}
+
+	mu      sync.Mutex
+	waiting []delivery
+}
+
+func newIntake(what *Consumer) *intake {
+	return &intake{what: what, wake: make(chan struct{}, 1)}
+}
+
+// window is how many messages are on their way or at work: one batch that is
+// handled, one that gathers.
+func (q *intake) window() uint16 { return uint16(min(2*q.what.Batch, math.MaxUint16)) }
+
+// keepSession makes connections go on with the session that the bridge keeps.
+func (q *intake) keepSession(config *autopaho.ClientConfig) {
+	config.CleanStartOnInitialConnection = false
+	config.SessionExpiryInterval = uint32(max(q.what.Keep/time.Second, 1))
+	config.EnableManualAcknowledgment = true
+	config.SendAcksInterval = ackInterval
+	complete := config.ConnectPacketBuilder
+	config.ConnectPacketBuilder = func(packet *paho.Connect, to *url.URL) (*paho.Connect, error) {
+		packet, err := complete(packet, to)
+		if err == nil {
+			window := q.window()
+			packet.Properties.ReceiveMaximum = &window
+		}
+		return packet, err
+	}
+}
+
+// subscribe asks for the topics. Retained messages come when the session is new.
+func (q *intake) subscribe(ctx context.Context, m *autopaho.ConnectionManager) error {
+	const whenNew = 1
+	for _, filter := range q.what.Filters {
+		if err := subscribeWith(ctx, m, paho.SubscribeOptions{Topic: filter, QoS: 1, RetainHandling: whenNew}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes a message. It does not wait. What came over an older connection goes:
+// it comes again over this one.
+func (q *intake) add(d delivery) {
+	q.mu.Lock()
+	if len(q.waiting) > 0 && q.waiting[0].over != d.over {
+		q.waiting = nil
+	}
+	if d.packet.QoS > 0 || len(q.waiting) < 2*int(q.window()) {
+		q.waiting = append(q.waiting, d)
+	}
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for a batch: until it is full, or its first message has lingered. It
+// is nil when ctx ends.
+func (q *intake) take(ctx context.Context) []delivery {
+	var lingered <-chan time.Time
+	for late := false; ; {
+		batch, some := q.cut(late)
+		if batch != nil {
+			return batch
+		}
+		if some && lingered == nil {
+			timer := time.NewTimer(q.what.Linger)
+			defer timer.Stop()
+			lingered = timer.C
+		}
+		select {
+		case <-q.wake:
+		case <-lingered:
+			late = true
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// cut takes a full batch off, or what there is if that has lingered, and reports
+// whether there is some.
+func (q *intake) cut(lingered bool) (batch []delivery, some bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.waiting), q.what.Batch)
+	if n == 0 || n < q.what.Batch && !lingered {
+		return nil, n > 0
+	}
+	batch = q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	return batch, true
+}
+
+// letAcknowledge lets the connection send the acknowledgements that it has
+// gathered, so that these messages do not come twice.
+func (q *intake) letAcknowledge() { time.Sleep(3 * ackInterval) }

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aibridge/aibridge/internal/eventually"
+)
+
+// A process is a program that a test may kill and start again.
+type process struct {
+	path  string
+	args  []string
+	as    *syscall.Credential
+	env   []string
+	cmd   *exec.Cmd
+	ended chan struct{}
+	log   bytes.Buffer // read when it has ended
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	p.cmd = exec.Command(p.path, p.args...)
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) { _ = cmd.Wait(); close(ended) }(p.cmd, p.ended)
+	t.Cleanup(func() { p.end(syscall.SIGKILL) })
+}
+
+// end sends a signal and waits for the end.
+func (p *process) end(signal syscall.Signal) {
+	_ = p.cmd.Process.Signal(signal)
+	<-p.ended
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// built are the bridge and this program, built once.
+var built = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "postgres-example")
+	if err != nil {
+		return "", err
+	}
+	for out, in := range map[string][2]string{"aibridge": {"../..", "./cmd/aibridge"}, "postgres-table": {".", "."}} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(folder, out), in[1])
+		cmd.Dir, cmd.Env = in[0], append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return folder, fmt.Errorf("build %s: %w\n%s", out, err, text)
+		}
+	}
+	return folder, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if folder, err := built(); err == nil {
+		_ = os.RemoveAll(folder)
+	}
+	os.Exit(code)
+}
+
+func program(t *testing.T, name string) string {
+	t.Helper()
+	folder, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(folder, name)
+}
+
+// freeAddress is one that the system does not give to others by itself.
+func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) }
+
+// newBridge runs a bridge that lets everybody in, and tells its MQTT address.
+func newBridge(t *testing.T, flags ...string) (bridge *process, url string) {
+	t.Helper()
+	address := freeAddress()
+	bridge = &process{path: program(t, "aibridge"), args: []string{"serve", "--dev", "--data", t.TempDir(),
+		"--mqtt", address, "--mqtts", "off", "--http", freeAddress(), "--ws", freeAddress()}}
+	bridge.args = append(bridge.args, flags...)
+	bridge.start(t)
+	return bridge, "mqtt://" + address
+}
+
+// startTable runs this program, which fills the table readings from plant/#.
+func startTable(t *testing.T, bridge, database string) *process {
+	t.Helper()
+	p := &process{path: program(t, "postgres-table"), args: []string{"--bridge", bridge, "--filter", "plant/#", "--table", "readings"},
+		env: []string{"DATABASE_URL=" + database}}
+	p.start(t)
+	return p
+}
+
+// postgresProgram finds a program of PostgreSQL, which Debian does not put in PATH.
+func postgresProgram(t *testing.T, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		t.Skipf("%s is not installed (Debian: apt install postgresql)", name)
+	}
+	return found[len(found)-1]
+}
+
+// newPostgres runs a server of the test's own on a unix socket, and tells the URL of
+// its database.
+func newPostgres(t *testing.T) (server *process, url string) {
+	t.Helper()
+	initdb, postgres := postgresProgram(t, "initdb"), postgresProgram(t, "postgres")
+	folder, err := os.MkdirTemp("", "pg") // the name of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	as := notRoot(t, folder)
+	data := filepath.Join(folder, "data")
+	prepare := exec.Command(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	prepare.Dir, prepare.SysProcAttr = folder, &syscall.SysProcAttr{Credential: as}
+	if out, err := prepare.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	server = &process{path: postgres, as: as, args: []string{"-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"}}
+	server.start(t)
+	url = "postgres:///postgres?user=postgres&host=" + folder
+	ready(t, server, url)
+	return server, url
+}
+
+// ready waits for a server, and starts it again while what a killed one left behind
+// keeps it from running.
+func ready(t *testing.T, server *process, url string) {
+	t.Helper()
+	eventually.Holds(t, "PostgreSQL answers", func() bool {
+		if !server.running() {
+			server.start(t)
+		}
+		c, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			return false
+		}
+		return c.Close(context.Background()) == nil
+	})
+}
+
+// notRoot is whom PostgreSQL runs as where the test is root, which it refuses.
+func notRoot(t *testing.T, folder string) *syscall.Credential {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		t.Skip("there is no user postgres")
+	}
+	uid, _ := strconv.Atoi(who.Uid)
+	gid, _ := strconv.Atoi(who.Gid)
+	if err := os.Chown(folder, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
