@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill simulation fuzz mcp-conformance chart clean
+.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill drill-short simulation fuzz mcp-conformance example-postgres chart clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -22,7 +22,7 @@ sizes: ## print the code of the binary by package, the largest first
 bin/aibridge-bench: build ## build the load generator beside bin/aibridge
 	$(GO) build -trimpath -o bin/ ./cmd/aibridge-bench
 
-platforms: ## build for the other machines that differ most (scripts/platforms --all for every one)
+platforms: ## build for the machine that differs most (scripts/platforms --all for every one of a release)
 	@scripts/platforms
 
 GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.15.4
@@ -87,8 +87,12 @@ bench-guard: ## fail if a call takes over a tenth more processor time than with 
 	@scripts/bench-guard $${SINCE:-HEAD^}
 
 DRILL ?= --rounds 20 --json bin/drill.json
+DRILL_SHORT ?= --seed 1
 drill: bin/aibridge-bench ## break a cluster of bridges on purpose and count what it lost, for about an hour (DRILL="--faults kill" for less)
 	bin/aibridge bench drill $(DRILL)
+
+drill-short: bin/aibridge-bench ## one fault of each kind against three bridges that all work, in about 80 s (DRILL_SHORT="--seed 2")
+	bin/aibridge bench drill --mode many --longest 4s --patience 3m --json bin/drill-short.json $(DRILL_SHORT)
 
 simulation: ## a hundred bridges with a million devices in one process, for some minutes (NODES=100 DEVICES=1000000)
 	$(GO) test ./cluster/relay -run TestAFleet -v -timeout 60m -fleet-nodes $${NODES:-100} -fleet-devices $${DEVICES:-1000000}
@@ -99,6 +103,9 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s)
 
 clean: ## remove what was built and the development data
 	rm -rf bin $(DATA)
+
+example-postgres: ## the tests of examples/postgres, a module of its own (needs PostgreSQL and mosquitto-clients)
+	cd examples/postgres && $(GO) vet ./... && $(GO) test -timeout 15m ./...
 
 mcp-conformance: build ## the official conformance suite of MCP against a bridge (needs Node 22 and the registry of npm); SUITE=active|all, or ARGS="--scenario NAME"
 	$(GO) run ./internal/mcpconformance -bridge bin/aibridge \

@@ -40,7 +40,7 @@ is Markdown on the standard output. The exit code is 1 if a promise was broken t
 	flags.DurationVar(&d.options.Patience, "patience", 2*time.Minute, "how long nothing may come before something counts as lost")
 	flags.BoolVar(&d.options.Loyal, "loyal", false, "clients with a kept session know one bridge, and wait for its return")
 	flags.StringVar(&d.json, "json", "", "file for the report as JSON")
-	flags.StringVar(&d.keep, "keep", "", "new folder for data and logs, which are kept")
+	flags.StringVar(&d.keep, "keep", "", "new folder for data and logs, which are kept (otherwise only those of a drill that failed are)")
 	return cmd
 }
 
@@ -55,9 +55,15 @@ func (d *drilling) run(cmd *cobra.Command) (err error) {
 	if err := d.complete(); err != nil {
 		return err
 	}
-	if d.keep == "" {
-		defer os.RemoveAll(d.options.Dir)
-	}
+	defer func() {
+		switch {
+		case d.keep != "":
+		case err == nil:
+			_ = os.RemoveAll(d.options.Dir)
+		default: // how it came to that is in the logs
+			cmd.PrintErrln("data and logs are kept in", d.options.Dir)
+		}
+	}()
 	d.options.Progress = progressTo(cmd)
 	report, err := drill.Run(cmd.Context(), d.options)
 	if err != nil && len(report.Rounds) == 0 {

@@ -205,8 +205,9 @@ func auditTailCommand() *cobra.Command {
 	return cmd
 }
 
-// followAudit shows what comes after a place in the trail until the command is
-// interrupted. While the store does not answer, it waits: nothing is passed over.
+// followAudit prints the entries after a place in the trail, as they are written, until
+// the command is interrupted. While the store does not answer it waits: no entry is
+// passed over.
 func followAudit(cmd *cobra.Command, c *client.Client, params map[string]any, from string, shown format) error {
 	ctx := cmd.Context()
 	params["limit"] = auditPage

@@ -15,7 +15,7 @@ const benchProgram = "aibridge-bench"
 
 func benchCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "bench [mqtt|invoke|guard|drill] [flags]",
+		Use:   "bench [mqtt|invoke|guard|drill|drain] [flags]",
 		Short: "Measure this bridge side by side with other brokers, or break several on purpose",
 		Long: `Run aibridge-bench, the load generator, from beside this program or from the
 PATH, with the same arguments. docs/benchmarks.md says how to build it and how to

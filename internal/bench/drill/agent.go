@@ -101,12 +101,12 @@ type job struct {
 func (a *agent) does() client.Skill {
 	return client.Skill{
 		ID: protocol.SkillID(a.skill), Name: a.skill, Description: fmt.Sprintf("Counts what %s is asked for", a.name), Version: "1.0.0",
-		Capabilities: []client.Capability{{
-			ID: "do",
-			Handler: client.Handle(func(_ context.Context, _ *client.Invocation, j job) (job, error) {
-				a.record.add(Event{Kind: Executed, Client: a.name, ID: j.Job})
-				return j, nil
-			}),
-		}},
+		// Models may have the first done at once, and the other if somebody agrees.
+		Capabilities: []client.Capability{{ID: "do", Handler: client.Handle(a.do)}, {ID: "risk", Risk: "high", Handler: client.Handle(a.do)}},
 	}
+}
+
+func (a *agent) do(_ context.Context, _ *client.Invocation, j job) (job, error) {
+	a.record.add(Event{Kind: Executed, Client: a.name, ID: j.Job})
+	return j, nil
 }

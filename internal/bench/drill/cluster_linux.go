@@ -26,6 +26,7 @@ type cluster struct {
 	nats    []*natsNode
 	bridges []*bridgeNode
 	http    *http.Client
+	model   *http.Server // that the bridges ask
 }
 
 type natsNode struct {
@@ -49,6 +50,9 @@ func newCluster(ctx context.Context, o *Options, record *recorder) (*cluster, er
 		// Nobody else takes a port there meanwhile.
 		host: fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254)),
 	}
+	if err := c.serveModel(record); err != nil {
+		return c, err
+	}
 	prepare := c.prepareNATS
 	if o.Formed {
 		prepare = c.makeKey
@@ -71,6 +75,17 @@ func newCluster(ctx context.Context, o *Options, record *recorder) (*cluster, er
 		return c, err
 	}
 	return c, c.startBridges(ctx)
+}
+
+// serveModel has a model answer bridges.
+func (c *cluster) serveModel(record *recorder) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(c.host, "0"))
+	if err != nil {
+		return err
+	}
+	c.model = &http.Server{Addr: l.Addr().String(), Handler: newModel(record), ReadHeaderTimeout: time.Minute}
+	go func() { _ = c.model.Serve(l) }() // until close
+	return nil
 }
 
 func (c *cluster) prepareNATS() error {
@@ -156,7 +171,9 @@ func (b *bridgeNode) link(c *cluster) error {
 // flags are the command line of a bridge, but for its further addresses.
 func (c *cluster) flags(b *bridgeNode, number int) []string {
 	argv := append(slices.Clone(c.options.Bridge),
-		"--dev", "--id", b.endpoint.name, "--data", b.data, "--mqtt", b.mqtt, "--http", b.http, "--drain-seconds", "2")
+		"--dev", "--id", b.endpoint.name, "--data", b.data, "--mqtt", b.mqtt, "--http", b.http,
+		"--drain-seconds", "2", "--cluster-drain-window-seconds", "1")
+	argv = append(argv, "--llm-base-url", "http://"+c.model.Addr+"/v1", "--llm-model", "drill")
 	argv = append(argv, c.stateFlags(b)...)
 	if c.options.Mode == Many {
 		argv = append(argv, "--cluster-working", "all", "--vfs-store", "nats")
@@ -238,6 +255,9 @@ func (c *cluster) close() {
 	}
 	for _, n := range c.nats {
 		n.kill()
+	}
+	if c.model != nil {
+		_ = c.model.Close()
 	}
 }
 

@@ -64,7 +64,7 @@ func newCrew(c *cluster, record *recorder) (*crew, error) {
 		w.running.Go(func() { caller.run(w.run) })
 		w.addProber(home)
 	}
-	return w, nil
+	return w, w.addTalkers()
 }
 
 // close disconnects everybody.
@@ -148,7 +148,7 @@ func (w *crew) addOthers() {
 	w.sessions = append(w.sessions, w.away, watcher, returning)
 	for home := range w.nodes {
 		w.addMourned(home, "at-once", 0)
-		w.addMourned(home, "delayed", 2)
+		w.addMourned(home, "delayed", 1)
 	}
 }
 
@@ -176,6 +176,20 @@ func hearFlow(s *session, w *wire, p *packets.Publish) {
 		stream = "garbled: " + string(p.Payload)
 	}
 	s.record.add(Event{Kind: Got, Client: s.name, Node: w.node, Connection: w.number, Stream: stream, Number: number, QoS: p.QoS})
+}
+
+// addTalkers has models work, once the bridges have the workflow.
+func (w *crew) addTalkers() error {
+	for home := range w.nodes {
+		t := &talker{caller: newCaller(fmt.Sprintf("talker-%d", home), home, w.nodes, w.cluster.http, w.record, w.load)}
+		if home == 0 {
+			if err := w.cluster.until(w.run, "the workflow is imported", t.bring); err != nil {
+				return err
+			}
+		}
+		w.running.Go(func() { t.run(w.run) })
+	}
+	return nil
 }
 
 func (w *crew) addAgent(home int) error {
@@ -218,6 +232,22 @@ func (w *crew) gather() {
 		m.leave(true)
 	}
 	w.away.start()
+}
+
+// served waits until every publisher has had something acknowledged from now on.
+func (w *crew) served(ctx context.Context) error {
+	before := make(map[*publisher]int)
+	for _, p := range w.publishers {
+		before[p] = p.acks()
+	}
+	return w.cluster.until(ctx, "every publisher is served", func(context.Context) error {
+		for _, p := range w.publishers {
+			if p.qos > 0 && p.acks() == before[p] {
+				return fmt.Errorf("nothing of %s is acknowledged", p.stream)
+			}
+		}
+		return nil
+	})
 }
 
 // move has everybody with a kept session move to the next node and back.

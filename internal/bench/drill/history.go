@@ -28,9 +28,15 @@ const (
 
 	Executed Kind = "executed" // an agent ran the call with this ID
 	Asked    Kind = "asked"    // a call, a registration or a task with this ID was asked for, the first time; Stream says which
-	Answered Kind = "answered" // and was answered for good: Code is "" for success
+	Answered Kind = "answered" // and was answered for good: Code is "" for success; Present: a work goes on after that
 	Stored   Kind = "stored"   // Node was asked for a registration with this ID, which was acknowledged: Code is "" if it is there
 	Ended    Kind = "ended"    // the task with this ID was at rest when it was looked at; Code is what became of it, "running" if it was not
+
+	Wanted  Kind = "wanted"  // a model asked a tool for the step with this ID, the first time
+	Heard   Kind = "heard"   // and was told what became of it: Code is "" for success
+	Agreed  Kind = "agreed"  // somebody set out to agree to the call that the work with this ID waits for
+	Decided Kind = "decided" // and that was acknowledged by Node
+	Done    Kind = "done"    // the work with this ID came to its end, in the state Code
 
 	WillSet Kind = "will-set" // a client connected with the will ID
 	WillDue Kind = "will-due" // its connection ended without DISCONNECT and it stays away
@@ -59,7 +65,7 @@ type Event struct {
 	Present    bool          `json:"present,omitempty"`
 	Kept       bool          `json:"kept,omitempty"`   // the client's session outlives its connections
 	Stream     string        `json:"stream,omitempty"` // of messages
-	Number     int           `json:"number,omitempty"` // in the stream, from 1
+	Number     int           `json:"number,omitempty"` // in the stream, from 1; steps of a work
 	QoS        byte          `json:"qos,omitempty"`
 	ID         string        `json:"id,omitempty"`
 	Code       string        `json:"code,omitempty"`

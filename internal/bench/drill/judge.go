@@ -45,6 +45,7 @@ func Judge(h History, listeners []Listener) Judgement {
 	j.foreign()
 	j.connections()
 	j.calls()
+	j.works()
 	j.stored()
 	j.wills()
 	j.readiness()

@@ -40,6 +40,9 @@ func (j *judge) calls() {
 	calls := make(map[string]*call)
 	var ids []string
 	for i, e := range j.history {
+		if isWork(e.Stream) || isStep(e) {
+			continue // see works
+		}
 		switch e.Kind {
 		case Asked:
 			calls[e.ID] = &call{stream: e.Stream, asked: i}

@@ -66,6 +66,16 @@ func honest() History {
 		Event{Kind: Sent, Client: "publisher", Connection: 1, Stream: "q1", Number: 4, QoS: 1, Node: "a"})
 	got("kept", 1, "q1", 4)
 	got("one", 1, "q1", 4)
+	add(Event{Kind: Asked, Stream: streamLoop, ID: "loop", Number: 2})
+	runStep(add, "loop-step-1")
+	runStep(add, "loop-step-2")
+	add(Event{Kind: Answered, Stream: streamLoop, ID: "loop", Node: "a"},
+		Event{Kind: Asked, Stream: streamApproval, ID: "asked", Number: 1},
+		Event{Kind: Wanted, ID: "asked-step-1"},
+		Event{Kind: Answered, Stream: streamApproval, ID: "asked", Node: "a", Present: true},
+		Event{Kind: Asked, Stream: streamRun, ID: "run", Number: 2},
+		Event{Kind: Answered, Stream: streamRun, ID: "run", Node: "a", Present: true})
+	runStep(add, "run-step-1")
 	add(Event{Kind: FaultBegun, Fault: Kill, Node: "a"})
 	for _, who := range []string{"kept", "clean", "one", "other", "publisher", "mourned", "simple"} {
 		add(Event{Kind: Closed, Client: who, Connection: 1, Node: "a"})
@@ -81,6 +91,11 @@ func honest() History {
 	add(Event{Kind: Moved, Client: "kept", Node: "c", Connection: 3, Code: codeTakenOver},
 		Event{Kind: WillGot, ID: "will-1"}, Event{Kind: WillGot, ID: "will-2"},
 		Event{Kind: Answered, Stream: streamCall, ID: "cut short", Code: "4012"},
+		Event{Kind: Agreed, ID: "asked"},
+		Event{Kind: Executed, ID: "asked-step-1"}, Event{Kind: Heard, ID: "asked-step-1"},
+		Event{Kind: Decided, ID: "asked", Node: "b"}, Event{Kind: Done, ID: "asked", Node: "c", Code: stateSucceeded},
+		Event{Kind: Wanted, ID: "run-step-2"}, Event{Kind: Executed, ID: "run-step-2"}, Event{Kind: Heard, ID: "run-step-2", Code: "4012"},
+		Event{Kind: Done, ID: "run", Node: "b", Code: "Completed"},
 		Event{Kind: LoadEnded},
 		Event{Kind: Retained, Node: "b", Stream: "q1", Number: 5},
 		Event{Kind: Stored, Node: "b", ID: "thing"}, Event{Kind: Stored, Node: "b", ID: "task"},
@@ -92,6 +107,11 @@ func honest() History {
 	return h
 }
 
+// runStep is a step of a model's work that went well.
+func runStep(add func(...Event), id string) {
+	add(Event{Kind: Wanted, ID: id}, Event{Kind: Executed, ID: id}, Event{Kind: Heard, ID: id})
+}
+
 func TestAnHonestHistoryHasNoBreach(t *testing.T) {
 	j := Judge(honest(), people)
 	if len(j.Breaches) != 0 {
@@ -100,6 +120,7 @@ func TestAnHonestHistoryHasNoBreach(t *testing.T) {
 	want := Tally{
 		Round: 1, Fault: Kill, Node: "a", Rounds: 1, Sent: 9, Acknowledged: 9, Repeated: 2, SentQoS0: 4,
 		Calls: 3, Succeeded: 2, Unknown: 1, Moves: 1, WillsDue: 2, GaveUp: 1,
+		Works: 3, WorksDone: 3, Elsewhere: 1, Steps: 5, StepsUnknown: 1,
 	}
 	got := j.Rounds[0]
 	if got.Silence <= 0 || got.SilenceTypical <= 0 || got.Recovery <= 0 {
@@ -220,6 +241,26 @@ func TestEveryDefectIsFound(t *testing.T) {
 			got := h[at(t, h, 0, Event{Kind: Got, Client: "kept", Stream: "q2", Number: 5})]
 			return slices.Insert(h, at(t, h, 0, Event{Kind: LoadEnded}), again, got)
 		}, RepeatsOnce, func(t Tally) int { return t.Doubled }},
+		"a step of a loop runs twice":            {repeat(0, Event{Kind: Executed, ID: "loop-step-1"}), LoopsOnce, func(t Tally) int { return t.Twice }},
+		"a step whose end is unknown runs twice": {repeat(0, Event{Kind: Executed, ID: "run-step-2"}), AtMostOnce, func(t Tally) int { return t.Twice }},
+		"a step succeeds and never ran":          {drop(0, Event{Kind: Executed, ID: "run-step-1"}), AtMostOnce, nil},
+		"a step is refused and ran":              {edit(Event{Kind: Heard, ID: "loop-step-2"}, func(e *Event) { e.Code = "3005" }), AtMostOnce, nil},
+		"a step runs that no model wanted":       {drop(0, Event{Kind: Wanted, ID: "loop-step-2"}), AtMostOnce, nil},
+		"an approved call runs twice":            {repeat(0, Event{Kind: Executed, ID: "asked-step-1"}), AtMostOnce, func(t Tally) int { return t.Twice }},
+		"a call runs that nobody agreed to":      {drop(0, Event{Kind: Agreed}), Approved, nil},
+		"a call runs before somebody agreed": {func(t testing.TB, h History) History {
+			i, j := at(t, h, 0, Event{Kind: Agreed}), at(t, h, 0, Event{Kind: Executed, ID: "asked-step-1"})
+			h[i], h[j] = h[j], h[i]
+			return h
+		}, Approved, nil},
+		"nobody can agree to a call":           {drop(0, Event{Kind: Decided}), WorkEnds, nil},
+		"an approved call never ends":          {drop(0, Event{Kind: Done, ID: "asked"}), WorkEnds, nil},
+		"an approved call fails":               {edit(Event{Kind: Done, ID: "asked"}, func(e *Event) { e.Code = "failed" }), WorkEnds, nil},
+		"a run never ends":                     {drop(0, Event{Kind: Done, ID: "run"}), WorkEnds, nil},
+		"a run fails":                          {edit(Event{Kind: Done, ID: "run"}, func(e *Event) { e.Code = "Failed" }), WorkEnds, nil},
+		"a run has no id":                      {edit(Event{Kind: Answered, ID: "run"}, func(e *Event) { e.Present = false }), WorkEnds, nil},
+		"a run ends without a step":            {drop(0, Event{Kind: Heard, ID: "run-step-1"}), WorkEnds, nil},
+		"a loop is never answered":             {drop(0, Event{Kind: Answered, ID: "loop"}), AlwaysAnswer, nil},
 		"a task runs for ever":                 {edit(Event{Kind: Ended}, func(e *Event) { e.Code = stateRunning }), TasksEnd, nil},
 		"a registration is not there":          {edit(Event{Kind: Stored, ID: "thing"}, func(e *Event) { e.Code = "3001" }), Registered, func(t Tally) int { return t.StoredLost }},
 		"a retained message is old":            {edit(Event{Kind: Retained}, func(e *Event) { e.Number = 4 }), RetainedLast, func(t Tally) int { return t.StoredLost }},
@@ -279,6 +320,17 @@ func TestWhatNobodyPromisedIsNoBreach(t *testing.T) {
 		"a client that moves gave its old connection up": func(h History) History {
 			h[at(t, h, 0, Event{Kind: Moved})].Code = codeImpatient
 			return h
+		},
+		"a loop whose bridge was killed is unknown": func(h History) History {
+			h[at(t, h, 0, Event{Kind: Answered, ID: "loop"})].Code = "4012"
+			i := at(t, h, 0, Event{Kind: Heard, ID: "loop-step-2"})
+			return slices.Delete(h, i, i+1)
+		},
+		"a step is refused, and runs when the run goes on elsewhere": func(h History) History {
+			return slices.Insert(h, at(t, h, 0, Event{Kind: Executed, ID: "run-step-1"}), Event{Kind: Heard, ID: "run-step-1", Code: "3005"})
+		},
+		"a step whose end was unknown is found to have run": func(h History) History {
+			return slices.Insert(h, at(t, h, 0, Event{Kind: Executed, ID: "run-step-1"})+1, Event{Kind: Heard, ID: "run-step-1", Code: "4012"})
 		},
 		"a probe is not answered": func(h History) History {
 			return append(h, Event{Kind: Asked, Stream: streamProbe, ID: "p"}, Event{Kind: Executed, ID: "p"})

@@ -16,6 +16,8 @@ const (
 	RetainedLast  Promise = "retained"                 // 1: every node has the last acknowledged retained message
 	Registered    Promise = "registered"               // 1: every node has an acknowledged registration
 	AtMostOnce    Promise = "at-most-once"             // 2: no call runs twice, one that succeeds ran
+	LoopsOnce     Promise = "loops"                    // 2: and no step of a question that is repeated, whatever cut it off
+	Approved      Promise = "approved"                 // 2: no call that waits for somebody to agree runs before
 	AlwaysAnswer  Promise = "answered"                 // 2: every call is answered in the end
 	ExactlyOnce   Promise = "exactly-once"             // 3: QoS 2 arrives once
 	RepeatsOnce   Promise = "exactly-once-if-repeated" // 3: also where its publisher repeats it at another bridge
@@ -28,6 +30,7 @@ const (
 	WillsOfClean  Promise = "wills-of-clean-sessions"  // 6: and those of clean sessions too
 	WillsWithheld Promise = "wills-of-who-returned"    // 6: and not if the client came back in time
 	TasksEnd      Promise = "tasks"                    // 7: nothing runs for ever
+	WorkEnds      Promise = "work"                     // 7: what models were given to do comes to its end
 	TrueReadiness Promise = "readiness"                // 8: a node that says it is ready can do its work
 	ServiceBack   Promise = "service"                  // service returns after every fault
 	QoS0          Promise = "qos0"                     // QoS 0 survives where nothing it was in was lost
@@ -36,8 +39,8 @@ const (
 // Promises are all promises, in the order of reports.
 func Promises() []Promise {
 	return []Promise{
-		Acknowledged, SharedOnce, RetainedLast, Registered, AtMostOnce, AlwaysAnswer, ExactlyOnce, RepeatsOnce, NoNeedless, InOrder,
-		KeptSessions, OneOwner, Frozen, WillsOnce, WillsOfClean, WillsWithheld, TasksEnd, TrueReadiness, ServiceBack, QoS0,
+		Acknowledged, SharedOnce, RetainedLast, Registered, AtMostOnce, LoopsOnce, Approved, AlwaysAnswer, ExactlyOnce, RepeatsOnce, NoNeedless, InOrder,
+		KeptSessions, OneOwner, Frozen, WillsOnce, WillsOfClean, WillsWithheld, TasksEnd, WorkEnds, TrueReadiness, ServiceBack, QoS0,
 	}
 }
 

@@ -35,6 +35,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(&b, "Mode %s, %d bridges, %s, seed %d, %d rounds in %v.\n\n", r.Mode, r.Bridges, servers, r.Seed, len(r.Rounds), r.Took)
 	r.writeMessages(&b)
 	r.writeOthers(&b)
+	r.writeWorks(&b)
 	r.writePromises(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -57,6 +58,15 @@ func (r Report) writeOthers(b *strings.Builder) {
 	for _, t := range r.byFault() {
 		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", t.Fault,
 			t.Calls, t.Succeeded, t.Unknown, t.Twice, t.SessionsLost, t.Moves, t.StoredLost, t.WillsDue, t.WillsMissing, t.WillsUnwanted, t.FalseReadiness, t.GaveUp)
+	}
+	fmt.Fprintln(b)
+}
+
+func (r Report) writeWorks(b *strings.Builder) {
+	fmt.Fprintln(b, "| fault | works of models | ended | agreed to elsewhere | steps run | outcome unknown |")
+	fmt.Fprintln(b, "|---|---|---|---|---|---|")
+	for _, t := range r.byFault() {
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d |\n", t.Fault, t.Works, t.WorksDone, t.Elsewhere, t.Steps, t.StepsUnknown)
 	}
 	fmt.Fprintln(b)
 }

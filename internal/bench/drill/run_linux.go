@@ -82,26 +82,15 @@ func (d *drill) rounds(ctx context.Context, began time.Time) error {
 // round breaks one thing and waits until all is well again. Its error says that
 // no further round makes sense.
 func (d *drill) round(ctx context.Context, r Round) error {
-	const tail = 2 * time.Second // of load after all is well
 	d.record.add(Event{Kind: RoundBegun, Number: r.Number, Fault: r.Fault})
 	began := time.Now()
 	d.crew.prepare()
 	d.crew.load.on.Store(true)
-	pause(ctx, r.Lead)
-	node := ""
-	err := d.cluster.inflict(ctx, r, func(broken string) {
-		node = broken
-		d.record.add(Event{Kind: FaultBegun, Fault: r.Fault, Node: broken})
-	})
-	d.record.add(Event{Kind: FaultEnded, Fault: r.Fault})
-	if err == nil {
-		err = d.cluster.until(ctx, "all runs again", d.cluster.whole)
-	}
-	if err == nil && r.Fault == Move {
-		d.crew.move(ctx)
-	}
-	pause(ctx, tail)
+	node, err := d.fault(ctx, r)
 	d.crew.gather()
+	if err == nil {
+		err = d.tail(ctx)
+	}
 	d.crew.load.on.Store(false)
 	d.record.add(Event{Kind: LoadEnded})
 	if settled := d.settle(ctx, r); err == nil {
@@ -120,6 +109,34 @@ func (d *drill) round(ctx context.Context, r Round) error {
 	return d.cluster.until(ctx, "all runs again", d.cluster.whole)
 }
 
+// fault has clients work, breaks what the round says, and waits until all runs
+// again.
+func (d *drill) fault(ctx context.Context, r Round) (node string, err error) {
+	pause(ctx, r.Lead)
+	if err := d.crew.served(ctx); err != nil {
+		return "", err
+	}
+	err = d.cluster.inflict(ctx, r, func(broken string) {
+		node = broken
+		d.record.add(Event{Kind: FaultBegun, Fault: r.Fault, Node: broken})
+	})
+	d.record.add(Event{Kind: FaultEnded, Fault: r.Fault})
+	if err == nil {
+		err = d.cluster.until(ctx, "all runs again", d.cluster.whole)
+	}
+	if err == nil && r.Fault == Move {
+		d.crew.move(ctx)
+	}
+	return node, err
+}
+
+// tail has clients work on after all is well, while Wills that are due come and
+// who was away catches up.
+func (d *drill) tail(ctx context.Context) error {
+	pause(ctx, time.Second)
+	return d.crew.served(ctx)
+}
+
 // settle waits until what was promised has come, and looks at what is stored.
 func (d *drill) settle(ctx context.Context, r Round) error {
 	last, deadline := -1, time.Now()
@@ -135,7 +152,7 @@ func (d *drill) settle(ctx context.Context, r Round) error {
 			d.crew.look(ctx)
 			return fmt.Errorf("never came, %d of it: %s", len(owed), owed[0])
 		}
-		if !pause(ctx, 250*time.Millisecond) {
+		if !pause(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
@@ -144,7 +161,7 @@ func (d *drill) settle(ctx context.Context, r Round) error {
 }
 
 // mayStillCome are the promises of which what is missing may come later.
-var mayStillCome = []Promise{Acknowledged, SharedOnce, Frozen, AlwaysAnswer, WillsOnce, WillsOfClean}
+var mayStillCome = []Promise{Acknowledged, SharedOnce, Frozen, AlwaysAnswer, WorkEnds, WillsOnce, WillsOfClean}
 
 // owed says what a round has promised that may still come.
 func (d *drill) owed(number int) (list []string) {

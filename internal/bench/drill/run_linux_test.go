@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/gobuild"
 )
 
 // serveNATSArgument makes this program a NATS server instead of a test.
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestThreeBridgesOfWhichOneWorksKeepTheirPromises is the short form of the drill:
+// TestThreeBridgesOfWhichOneWorksKeepTheirPromises is a short drill of standby:
 // three bridges on one NATS server, one fault of each kind that needs no election,
 // which on a busy machine may not come to an end. Only what is counted decides; how
 // long things took does not. It runs when it is asked for:
@@ -40,7 +41,7 @@ func TestThreeBridgesOfWhichOneWorksKeepTheirPromises(t *testing.T) {
 		t.Skip("AIBRIDGE_DRILL is not set")
 	}
 	bridge := filepath.Join(t.TempDir(), "aibridge")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bridge, "github.com/aibridge/aibridge/cmd/aibridge").CombinedOutput(); err != nil {
+	if out, err := gobuild.Command(t.Context(), "build", "-o", bridge, "github.com/aibridge/aibridge/cmd/aibridge").CombinedOutput(); err != nil {
 		t.Fatalf("build the bridge: %v\n%s", err, out)
 	}
 	dir := t.TempDir()

@@ -46,15 +46,17 @@ type Round struct {
 	Serves bool          `json:"serves"` // the target is a bridge that serves, if there is a choice
 	Target int           `json:"target"` // which of the nodes that qualify, taken modulo their number
 	Abrupt bool          `json:"abrupt"` // a partition resets connections instead of leaving them hanging
-	Lead   time.Duration `json:"lead"`   // load before the fault
+	Lead   time.Duration `json:"lead"`   // load before the fault, at least
 	Hold   time.Duration `json:"hold"`   // how long the fault lasts
 }
 
 // Schedule has each fault once in every lap, in an order and with particulars
 // that the seed decides. Pauses and partitions last for as long as longest, at
-// most, and others for less: a drill that has to be short says so.
+// most, others for less, and there is less load before them: a drill that has to
+// be short says so.
 func Schedule(seed uint64, faults []Fault, laps int, longest time.Duration) []Round {
 	random := rand.New(rand.NewPCG(seed, 0x6d616e79))
+	lead := min(longest/5, 3*time.Second)
 	var rounds []Round
 	for range laps {
 		lap := slices.Clone(faults)
@@ -66,7 +68,7 @@ func Schedule(seed uint64, faults []Fault, laps int, longest time.Duration) []Ro
 				Serves: random.IntN(4) > 0,
 				Target: random.IntN(1 << 16),
 				Abrupt: random.IntN(2) == 0,
-				Lead:   between(random, time.Second, 3*time.Second),
+				Lead:   between(random, lead/3, lead),
 				Hold:   hold(random, fault, longest),
 			})
 		}

@@ -40,6 +40,7 @@ type session struct {
 	wire        *wire // nil while there is none
 	connections int
 	inflight    []*outgoing // in the order in which they were sent
+	settled     int         // how many of its messages were acknowledged
 	lastID      uint16
 	received    map[uint16]bool // packet ids of QoS 2 that are not released
 
@@ -369,6 +370,7 @@ func (s *session) acknowledged(w *wire, id uint16, reason byte) {
 			e.Kind, e.Code = Refused, fmt.Sprintf("0x%02X", reason)
 		}
 		s.record.add(e)
+		s.settled++
 		s.inflight = append(s.inflight[:i], s.inflight[i+1:]...)
 		return
 	}
@@ -379,6 +381,13 @@ func (s *session) connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wire != nil
+}
+
+// acks is how many messages were acknowledged until now, if only with an error.
+func (s *session) acks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settled
 }
 
 // waiting is how many messages are not acknowledged.

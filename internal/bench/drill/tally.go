@@ -24,6 +24,12 @@ type Tally struct {
 	Unknown   int `json:"unknown"` // 4012
 	Twice     int `json:"twice"`   // executions that ought not to be
 
+	Works        int `json:"works"`      // loops of tools, calls that wait for somebody to agree, runs of workflows
+	WorksDone    int `json:"works_done"` // that came to their end
+	Elsewhere    int `json:"elsewhere"`  // agreed to at another bridge than the one that asked
+	Steps        int `json:"steps"`      // calls of tools that were executed
+	StepsUnknown int `json:"steps_unknown"`
+
 	SessionsLost   int `json:"sessions_lost"`
 	Moves          int `json:"moves"`
 	StoredLost     int `json:"stored_lost"` // registrations and retained messages that a node did not have
@@ -50,6 +56,7 @@ func (t *Tally) add(o Tally) {
 		{&t.Doubled, &o.Doubled}, {&t.Repeated, &o.Repeated}, {&t.Disordered, &o.Disordered},
 		{&t.SentQoS0, &o.SentQoS0}, {&t.LostQoS0, &o.LostQoS0},
 		{&t.Calls, &o.Calls}, {&t.Succeeded, &o.Succeeded}, {&t.Unknown, &o.Unknown}, {&t.Twice, &o.Twice},
+		{&t.Works, &o.Works}, {&t.WorksDone, &o.WorksDone}, {&t.Elsewhere, &o.Elsewhere}, {&t.Steps, &o.Steps}, {&t.StepsUnknown, &o.StepsUnknown},
 		{&t.SessionsLost, &o.SessionsLost}, {&t.Moves, &o.Moves}, {&t.StoredLost, &o.StoredLost},
 		{&t.WillsDue, &o.WillsDue}, {&t.WillsMissing, &o.WillsMissing}, {&t.WillsUnwanted, &o.WillsUnwanted},
 		{&t.FalseReadiness, &o.FalseReadiness}, {&t.GaveUp, &o.GaveUp},
