@@ -59,10 +59,10 @@ func (b *Broker) Vacant() bool {
 	return sessions == 0 && b.timers.willsLeft() == 0 && b.bequests.Load() == 0
 }
 
-// entrust has the broker, or its adopter, publish a Will, and forgets that when all
-// who are to have it do: if the process ends in between, the Will is published once
-// more, as the repetition that it is. A broker that closes hears of nobody any more; its
-// relay waits for the others.
+// entrust has the broker, or its adopter, publish a Will, and takes the Will off the
+// record when every bridge that is to have it does. If the process ends before that,
+// the Will is published once more, marked as a repetition. A broker that is closing gets
+// no acknowledgements; its relay waits for the other bridges instead.
 func (t *turn) entrust(f *firedWill) {
 	b, by := t.b, t.b
 	if b.options.adopter != nil {

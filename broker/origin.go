@@ -174,7 +174,7 @@ func (o *origins) has(k *known, s *session) bool {
 	return slices.ContainsFunc(k.given, given{s: s}.same)
 }
 
-// served reports whether somebody has got the publication for a group.
+// served reports whether a member of the group has got the publication.
 func (o *origins) served(k *known, group uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

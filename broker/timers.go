@@ -88,9 +88,9 @@ func (k *timers) alert() {
 	}
 }
 
-// run works until stop is closed, and once more then, for the wills of clients that
-// the end of the broker cut off. Those of an adopted one are left to whoever is next:
-// what becomes of them it could not record.
+// run works until stop is closed, and once more then, for the Wills of clients whose
+// connections the broker cut off as it ended. An adopted journal is left as it is: its
+// fate could not be put on record any more, so its Wills are the next adopter's.
 func (k *timers) run(stop <-chan struct{}) {
 	t := newTurn(k.b)
 	stamps := stamps{b: k.b}

@@ -98,8 +98,8 @@ func (s *Settings) checkFormed(fail func(format string, args ...any)) {
 	}
 }
 
-// checkListen tells fail what is wrong with the address for the other bridges. A
-// bridge that listens on all interfaces must name one of its own.
+// checkListen reports an address that other bridges could not reach. A bridge that
+// listens on all interfaces must advertise the address of one.
 func (s *Settings) checkListen(fail func(format string, args ...any)) {
 	host, port, err := net.SplitHostPort(s.Listen)
 	everywhere := err == nil && host == "" && isAddress("localhost:"+port)

@@ -100,8 +100,8 @@ func TestLostMembersAreToldOf(t *testing.T) {
 	w.once(344)
 }
 
-// The outcome of a member is unknown if a damaged part lacks it. The member is not
-// asked again, unless somebody has it.
+// Where a damaged part has lost the outcome of a member that was asked, the outcome is
+// unknown: the member may have acted, so it is not asked again.
 func TestMembersOfADamagedPartAreNotAskedTwice(t *testing.T) {
 	w := newWorld(t, 20).boot()
 	w.field.silent = true

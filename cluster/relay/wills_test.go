@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A mortal is bridge a, whose clients leave Wills. It is killed: what is in its journal
+// A mortal is bridge a, which holds clients with Wills and is killed: what is in its journal
 // at a moment is all that its next process, or its adopter, has.
 type mortal struct {
 	c       *cluster
