@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -65,6 +66,36 @@ func TestWhatWasNotShippedWhenTheProcessDiedIsShippedByTheNext(t *testing.T) {
 	if r := verify(t, log, testKey(t, 1)); !r.OK {
 		t.Errorf("%+v", r)
 	}
+}
+
+// The last bridges of a cluster that are stopped find nobody who stores.
+func TestATrailThatClosesWaitsForNobodyWhoIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, log := t.TempDir(), new(memoryLog)
+		opened := func() *Trail {
+			return openTrail(t, log, func(o *Options) {
+				o.Local = openLocal(t, dir, evidence.Options{GroupBlocks: true})
+			})
+		}
+		trail := opened()
+		log.fail(errors.New("away"))
+		trail.Record(t.Context(), Entry{Event: "x.late", Code: OK})
+		began := time.Now()
+		if err := trail.Close(t.Context()); err != nil {
+			t.Errorf("nothing is lost, and it says %v", err)
+		}
+		if took := time.Since(began); took != closePatience {
+			t.Errorf("it waited for %v", took)
+		}
+		if err := trail.o.Local.Close(); err != nil {
+			t.Fatal(err)
+		}
+		log.fail(nil)
+		shut(t, opened())
+		if got := events(t, log); !slices.Contains(got, "x.late") {
+			t.Errorf("the next start shipped %q", got)
+		}
+	})
 }
 
 // spooled is a file of entries as an earlier version had it.

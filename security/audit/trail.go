@@ -367,12 +367,20 @@ func (t *Trail) Check() error {
 
 // Flush returns when everything that was recorded before is stored.
 func (t *Trail) Flush(ctx context.Context) error {
-	late := func() error {
-		return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the audit trail is not stored in time")
-	}
 	if err := t.o.Local.Settle(ctx); err != nil {
-		return late()
+		return late(ctx)
 	}
+	return t.shippedAll(ctx, 0)
+}
+
+func late(ctx context.Context) error {
+	return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the audit trail is not stored in time")
+}
+
+// shippedAll returns when everything in the local log is where the trail is kept. It
+// fails at the end of ctx, and when nothing is shipped for longer than patience, unless
+// that is 0.
+func (t *Trail) shippedAll(ctx context.Context, patience time.Duration) error {
 	if !t.ships() {
 		return nil
 	}
@@ -387,28 +395,43 @@ func (t *Trail) Flush(ctx context.Context) error {
 			return nil
 		}
 		signal(t.work)
+		var standstill <-chan time.Time
+		if patience > 0 {
+			standstill = time.After(patience)
+		}
 		select {
 		case <-progress:
+		case <-standstill:
+			return late(ctx)
 		case <-ctx.Done():
-			return late()
+			return late(ctx)
 		}
 	}
 }
 
+// closePatience is how long a trail that closes waits for the next entry to be shipped.
+const closePatience = 5 * time.Second
+
 // Close stores what waits and stops. Nothing is recorded afterwards. What ctx
-// leaves no time for is lost unless the local log has it, and said so.
+// leaves no time for is lost unless the local log has it, and said so. What the local
+// log has is not waited for if nobody takes it: when all bridges of a cluster are
+// stopped, the last of them find too few to store anything, and the next start ships it.
 func (t *Trail) Close(ctx context.Context) error {
 	t.recordRepeats(t.o.Now().Add(repeatWindow)) // all of them
 	t.Record(ctx, Entry{Event: stopped, Code: OK})
-	err := t.Flush(ctx)
+	unwritten, unshipped := t.o.Local.Settle(ctx), t.shippedAll(ctx, closePatience)
 	t.cancel()
 	<-t.done
-	if kept := t.keepBirth(ctx); kept != nil {
-		t.o.Logger.Warn("audit: how far the trail has come is not recorded", "error", kept)
-	}
 	t.metrics.unregister(t.o.Registerer)
-	if err != nil {
-		return fmt.Errorf("%d bytes of the audit trail are not stored: %w", t.waiting(), err)
+	switch {
+	case unwritten != nil:
+		return fmt.Errorf("%d bytes of the audit trail are not stored: %w", t.waiting(), late(ctx))
+	case unshipped != nil:
+		t.o.Logger.Warn("audit: entries wait on this machine until the bridge starts again", "bytes", t.shipping.Load())
+		return nil
+	}
+	if err := t.keepBirth(ctx); err != nil {
+		t.o.Logger.Warn("audit: how far the trail has come is not recorded", "error", err)
 	}
 	return nil
 }
