@@ -20,8 +20,8 @@ const (
 	ackInterval    = 10 * time.Millisecond
 )
 
-// A Consumer takes messages at least once: the bridge forgets one when
-// Handle has returned nil for it, and keeps what comes while the consumer is
+// A Consumer takes messages at least once: the bridge forgets a message when
+// Handle has returned nil for it, and keeps the messages that come while the consumer is
 // away.
 type Consumer struct {
 	// Session is the MQTT client id whose session the bridge keeps. A consumer
@@ -31,18 +31,18 @@ type Consumer struct {
 	Session string
 
 	// Filters are the topics. The session keeps them: with other filters take
-	// another Session. Messages are asked for with QoS 1. What is published
-	// with QoS 0 is not kept while the consumer is away.
+	// another Session. Messages are asked for with QoS 1. Messages of QoS 0 are
+	// not kept while the consumer is away.
 	Filters []string
 
 	Batch  int           // messages at most in a call of Handle: 1 to 10000, 500 by default
 	Linger time.Duration // a batch is handed over so long after its first message at the latest, 100 ms by default
-	Keep   time.Duration // how long the bridge keeps the session while nobody is connected, 7 days by default, and not longer than the bridge allows
+	Keep   time.Duration // how long the bridge keeps the session of a consumer that is away, 7 days by default, bounded by the bridge's own limit
 
 	// Handle gets messages in the order of their arrival, one batch at a time.
-	// A batch that it returns an error for is handed over again, with growing
-	// pauses and for as long as it takes; messages that can never be handled
-	// are Handle's to put aside. A message comes twice if the connection or
+	// A batch is handed over again while it returns an error, with growing
+	// pauses, for ever: Handle itself puts aside messages that it can never
+	// handle. A message comes twice if the connection or
 	// the process ends before the bridge knows that it was handled.
 	Handle func(context.Context, []Message) error
 }
@@ -77,7 +77,7 @@ func Consume(ctx context.Context, address string, what Consumer, opts ...Option)
 	return err
 }
 
-// check says what is wrong, and sets what was left out.
+// check reports a wrong field, and sets the defaults of absent ones.
 func (w *Consumer) check() error {
 	switch {
 	case w.Session == "":

@@ -42,8 +42,8 @@ func current(batch []delivery) []delivery {
 	return batch
 }
 
-// acknowledge tells the bridge that messages were handled. What cannot be told any
-// more comes again.
+// acknowledge tells the bridge that messages were handled. Messages whose connection
+// has ended come again.
 func acknowledge(batch []delivery) {
 	for i := range batch {
 		_ = batch[i].over.Ack(batch[i].packet)
@@ -96,8 +96,8 @@ func (q *intake) subscribe(ctx context.Context, m *autopaho.ConnectionManager) e
 	return nil
 }
 
-// add takes a message. It does not wait. What came over an older connection goes:
-// it comes again over this one.
+// add takes a message. It does not wait. Messages of an older connection are dropped:
+// they come again over this one.
 func (q *intake) add(d delivery) {
 	q.mu.Lock()
 	if len(q.waiting) > 0 && q.waiting[0].over != d.over {
@@ -151,6 +151,7 @@ func (q *intake) cut(lingered bool) (batch []delivery, some bool) {
 	return batch, true
 }
 
-// letAcknowledge lets the connection send the acknowledgements that it has
-// gathered, so that these messages do not come twice.
+// letAcknowledge waits for the connection to send the acknowledgements that it has
+// gathered, so that these messages do not come twice. The MQTT library sends them on
+// its own clock and does not say when.
 func (q *intake) letAcknowledge() { time.Sleep(3 * ackInterval) }
