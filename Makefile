@@ -47,12 +47,16 @@ vet: ## go vet
 unit: ## the tests without the race detector (quick)
 	$(GO) test ./...
 
+# The tests wait more than they compute: half as many packages again as there are
+# processors run at a time.
+PACKAGES := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))
+
 race: ## go vet and the tests with the race detector, where there is a C compiler for it
 	@if command -v $$($(GO) env CC) >/dev/null; then \
-		CGO_ENABLED=1 $(GO) test -race -vet=all -timeout 40m ./...; \
+		CGO_ENABLED=1 $(GO) test -p $(PACKAGES) -race -vet=all -timeout 40m ./...; \
 	else \
 		echo "no C compiler: the tests run without the race detector (Debian: apt install gcc libc6-dev)"; \
-		$(GO) test -vet=all -timeout 40m ./...; \
+		$(GO) test -p $(PACKAGES) -vet=all -timeout 40m ./...; \
 	fi
 
 foreign: ## name the foreign programs whose tests are skipped
