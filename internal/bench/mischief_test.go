@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A mischief is a broker of QoS 0 for one topic that spoils what it forwards:
@@ -217,7 +218,9 @@ func TestBrokerThatForwardsNothingOrHangsUpIsReported(t *testing.T) {
 	t.Parallel()
 	silent := &mischief{forward: func(int, []byte) [][]byte { return nil }}
 	s := Scenario{Name: "silent", Shape: Flow, Publishers: 2, Subscribers: 1, Payload: 64, Window: 10, QoS: 1}
-	got, err := measure(t.Context(), s, silent.start(t), tiny(100))
+	o := tiny(100)
+	o.Patience = 3 * time.Second // nothing comes, however long one waits
+	got, err := measure(t.Context(), s, silent.start(t), o)
 	if err != nil || got.Err != "stalled" || got.Lost != got.Sent || got.Sent == 0 {
 		t.Errorf("silent: %+v %v", got, err)
 	}
