@@ -17,7 +17,7 @@ const (
 // Info is the declaration of a Cap, without its id and its owner.
 type Info struct {
 	Name        string               `json:"cap_name" len:"1-128" text:"line" doc:"for people"`
-	Description string               `json:"cap_desc,omitempty" len:"1-512" doc:"what it is for"`
+	Description string               `json:"cap_desc,omitempty" len:"1-512" doc:"purpose"`
 	Type        string               `json:"cap_type,omitempty" len:"1-32" default:"generic" doc:"kind of Cap"`
 	Scenes      []protocol.SceneType `json:"supported_scenes,omitempty" len:"1-10" doc:"the scenes it can be the channel of; all when absent"`
 	MaxMembers  int                  `json:"max_members,omitempty" range:"1-1000" default:"100" doc:"members a group may have"`
@@ -26,10 +26,10 @@ type Info struct {
 	DiskPath    string               `json:"disk_path,omitempty" len:"1-256" doc:"folder in the Cap's own area; derived from cap_id when absent"`
 	GroupFile   string               `json:"group_file_path,omitempty" len:"1-256" doc:"file of groups in the Cap's own area"`
 	LinksFile   string               `json:"links_file_path,omitempty" len:"1-256" doc:"file of links in the Cap's own area"`
-	Sync        bool                 `json:"sync_enabled" default:"true" doc:"whether it is mirrored to files"`
+	Sync        bool                 `json:"sync_enabled" default:"true" doc:"true if it is mirrored to files"`
 	SyncEvery   int                  `json:"sync_interval,omitempty" range:"1-3600" default:"60" doc:"seconds between two mirrorings"`
-	SyncType    string               `json:"sync_type,omitempty" enum:"REAL_TIME,SCHEDULED" default:"REAL_TIME" doc:"whether files are mirrored as they change, or only in every interval"`
-	Conflict    string               `json:"sync_conflict,omitempty" enum:"remote_wins,local_wins,latest_wins,keep_both" default:"remote_wins" doc:"who wins when a file was changed here and in the VFS"`
+	SyncType    string               `json:"sync_type,omitempty" enum:"REAL_TIME,SCHEDULED" default:"REAL_TIME" doc:"true if files are mirrored as they change, not in every interval alone"`
+	Conflict    string               `json:"sync_conflict,omitempty" enum:"remote_wins,local_wins,latest_wins,keep_both" default:"remote_wins" doc:"side that wins when a file was changed here and in the VFS"`
 }
 
 // bidirectional is the link type that gives links both directions.
@@ -92,7 +92,7 @@ type View struct {
 	ModelType        string `json:"type" doc:"cap_type"`
 
 	Status     Status `json:"status" enum:"active,inactive" doc:"active, or inactive: everything is kept and can be read, but nobody joins and nothing is set or sent"`
-	Groups     int    `json:"groups" doc:"how many groups it has"`
+	Groups     int    `json:"groups" doc:"number of its groups"`
 	Revision   uint64 `json:"revision" doc:"number of this version of the declaration; rises with every change and is expected by revision of cap.update"`
 	DeclaredAt int64  `json:"declared_at" doc:"Unix milliseconds"`
 	UpdatedAt  int64  `json:"updated_at" doc:"Unix milliseconds"`

@@ -23,15 +23,15 @@ type QueryParams struct {
 	ID     protocol.CapID   `json:"cap_id,omitempty" doc:"only this Cap"`
 	Find   string           `json:"find,omitempty" len:"1-128" doc:"only Caps with this text in their id, name, description or skill, whatever its case"`
 	Status Status           `json:"status,omitempty" enum:"active,inactive" doc:"only Caps in this state"`
-	Sort   string           `json:"sort,omitempty" enum:"id,-id,name,-name,skill,-skill,status,-status,groups,-groups,updated_at,-updated_at" doc:"what to sort by, the highest first behind a minus; by id if absent"`
+	Sort   string           `json:"sort,omitempty" enum:"id,-id,name,-name,skill,-skill,status,-status,groups,-groups,updated_at,-updated_at" doc:"field to sort by, the highest first behind a minus; by id if absent"`
 	listing.Page
 }
 
 // QueryResult is the result of cap.query.
 type QueryResult struct {
 	Caps       []View `json:"caps" doc:"the Caps of this page; empty if none fits"`
-	Total      int    `json:"total" doc:"how many there are on all pages"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int    `json:"total" doc:"number on all pages"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // Query lists the Caps of the caller's space. None is an empty list.

@@ -32,7 +32,7 @@ func (p UpdateParams) Target() commands.Resource {
 // Changes are the fields of [Info] that are to change, and the status.
 type Changes struct {
 	Name        *string               `json:"cap_name,omitempty" len:"1-128" text:"line" doc:"for people"`
-	Description *string               `json:"cap_desc,omitempty" len:"1-512" doc:"what it is for"`
+	Description *string               `json:"cap_desc,omitempty" len:"1-512" doc:"purpose"`
 	Type        *string               `json:"cap_type,omitempty" len:"1-32" doc:"kind of Cap"`
 	Scenes      *[]protocol.SceneType `json:"supported_scenes,omitempty" len:"1-10" doc:"the scenes it can be the channel of"`
 	MaxMembers  *int                  `json:"max_members,omitempty" range:"1-1000" doc:"members a group may have"`
@@ -41,10 +41,10 @@ type Changes struct {
 	DiskPath    *string               `json:"disk_path,omitempty" len:"1-256" doc:"folder in the Cap's own area"`
 	GroupFile   *string               `json:"group_file_path,omitempty" len:"1-256" doc:"file of groups in the Cap's own area"`
 	LinksFile   *string               `json:"links_file_path,omitempty" len:"1-256" doc:"file of links in the Cap's own area"`
-	Sync        *bool                 `json:"sync_enabled,omitempty" doc:"whether it is mirrored to files"`
+	Sync        *bool                 `json:"sync_enabled,omitempty" doc:"true if it is mirrored to files"`
 	SyncEvery   *int                  `json:"sync_interval,omitempty" range:"1-3600" doc:"seconds between two mirrorings"`
-	SyncType    *string               `json:"sync_type,omitempty" enum:"REAL_TIME,SCHEDULED" doc:"whether files are mirrored as they change, or only in every interval"`
-	Conflict    *string               `json:"sync_conflict,omitempty" enum:"remote_wins,local_wins,latest_wins,keep_both" doc:"who wins when a file was changed here and in the VFS"`
+	SyncType    *string               `json:"sync_type,omitempty" enum:"REAL_TIME,SCHEDULED" doc:"true if files are mirrored as they change, not in every interval alone"`
+	Conflict    *string               `json:"sync_conflict,omitempty" enum:"remote_wins,local_wins,latest_wins,keep_both" doc:"side that wins when a file was changed here and in the VFS"`
 	Status      *Status               `json:"status,omitempty" enum:"active,inactive" doc:"of an inactive Cap nothing but this can be used"`
 }
 

@@ -40,7 +40,7 @@ func (g *Group) KeptFor() protocol.Party { return protocol.Party{Space: g.Space}
 type Member struct {
 	Skill      protocol.SkillID `json:"skill_id" doc:"id of the skill; it need not be registered yet"`
 	Role       string           `json:"role" doc:"role of the skill in the group, as the owner of the Cap named it"`
-	Attributes Attributes       `json:"attributes,omitempty" doc:"what else is said about it"`
+	Attributes Attributes       `json:"attributes,omitempty" doc:"further facts about it"`
 	JoinedAt   int64            `json:"joined_at" doc:"Unix milliseconds"`
 }
 

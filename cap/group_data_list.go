@@ -23,8 +23,8 @@ type DataListParams struct {
 	Group   protocol.GroupID `json:"group_id" doc:"the group"`
 	Cap     protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 	Find    string           `json:"find,omitempty" len:"1-128" doc:"only values with this text in their name or their writer, whatever its case"`
-	History bool             `json:"history,omitempty" doc:"what the values were, too"`
-	Sort    string           `json:"sort,omitempty" enum:"id,-id,updated_at,-updated_at,updated_by,-updated_by" doc:"what to sort by, the highest first behind a minus; by name if absent"`
+	History bool             `json:"history,omitempty" doc:"values too"`
+	Sort    string           `json:"sort,omitempty" enum:"id,-id,updated_at,-updated_at,updated_by,-updated_by" doc:"field to sort by, the highest first behind a minus; by name if absent"`
 	listing.Page
 }
 
@@ -36,8 +36,8 @@ func (p DataListParams) Target() commands.Resource {
 // DataListResult is one page of values.
 type DataListResult struct {
 	Values     []ValueView `json:"values" doc:"the values of this page; empty if none fits"`
-	Total      int         `json:"total" doc:"how many there are on all pages"`
-	NextCursor string      `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int         `json:"total" doc:"number on all pages"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A ValueView is a value in a list.
@@ -46,7 +46,7 @@ type ValueView struct {
 	Size      int             `json:"size" doc:"bytes of the value as JSON"`
 	Value     json.RawMessage `json:"data_value,omitempty" doc:"the value; absent if it has more than 1 KiB: group.data.get has it"`
 	UpdatedBy string          `json:"updated_by" doc:"sender of the request that set it"`
-	History   []Change        `json:"history,omitempty" doc:"what it was, the oldest first and the present value last: the latest 64, as far as the bridge remembers; absent if it was not replaced since the bridge started"`
+	History   []Change        `json:"history,omitempty" doc:"values, the oldest first and the present one last: the latest 64, as far as the bridge remembers; absent if it was not replaced since the bridge started"`
 }
 
 // A heldDatum is a value with its revision.

@@ -26,7 +26,7 @@ type DataSetParams struct {
 	Group    protocol.GroupID `json:"group_id" doc:"the group"`
 	Key      protocol.DataKey `json:"data_key" doc:"name of the value in the group"`
 	Value    json.RawMessage  `json:"data_value" doc:"the value, at most 64 KiB as JSON"`
-	Type     DataType         `json:"data_type" enum:"string,number,integer,float,boolean,object,array,json,binary" doc:"what the value is; json is any but null, binary a string in standard base64"`
+	Type     DataType         `json:"data_type" enum:"string,number,integer,float,boolean,object,array,json,binary" doc:"type of the value; json is any but null, binary a string in standard base64"`
 	Cap      protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 	Revision *uint64          `json:"revision,omitempty" doc:"the revision the value must have, 0 for a key that holds none; else 3003"`
 }

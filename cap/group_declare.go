@@ -37,7 +37,7 @@ type GroupDeclareResult struct {
 	Group    protocol.GroupID `json:"group_id" doc:"id of the group"`
 	Cap      protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
 	Chosen   string           `json:"selector" doc:"the selector in its shortest form"`
-	Selected int              `json:"selected" doc:"how many it chooses now: each skill of an agent counts"`
+	Selected int              `json:"selected" doc:"number of those that it chooses now: each skill of an agent counts"`
 	Revision uint64           `json:"revision" doc:"of the group"`
 }
 

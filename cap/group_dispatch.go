@@ -28,10 +28,10 @@ var groupDispatch = commands.Spec{
 type DispatchParams struct {
 	Group      protocol.GroupID      `json:"group_id" doc:"the group"`
 	Cap        protocol.CapID        `json:"cap_id" doc:"the Cap it belongs to"`
-	Capability protocol.CapabilityID `json:"capability_id" doc:"what every member is to do"`
+	Capability protocol.CapabilityID `json:"capability_id" doc:"work for every member"`
 	Params     json.RawMessage       `json:"params,omitempty" type:"object" default:"{}" doc:"checked against each member's params_schema"`
 	To         Selection             `json:"target,omitzero" doc:"which members; all when absent"`
-	Completion dispatch.Completion   `json:"completion,omitzero" doc:"when it is complete; all when absent"`
+	Completion dispatch.Completion   `json:"completion,omitzero" doc:"condition of completion; all when absent"`
 	Deadline   int64                 `json:"deadline_ms,omitempty" range:"1-604800000" default:"60000" doc:"milliseconds from now, up to 7 days; not bound by the request's timeout. In a rollout, from when the member is asked"`
 	rollout.Plan
 }
@@ -55,9 +55,9 @@ func (p DispatchParams) Target() commands.Resource {
 // DispatchResult is the result of group.dispatch.
 type DispatchResult struct {
 	TaskID protocol.TaskID `json:"task_id" doc:"for task.get, task.cancel and the task's topic"`
-	Roster []RosterEntry   `json:"roster" doc:"who is asked; fixed from now on. Empty for a rollout, whose members group.rollout.members lists"`
+	Roster []RosterEntry   `json:"roster" doc:"members that are asked; fixed from now on. Empty for a rollout, whose members group.rollout.members lists"`
 	// Members is beside the roster because a rollout's is too long.
-	Members int `json:"members" doc:"how many are asked; others may join a continuous rollout"`
+	Members int `json:"members" doc:"number of members asked; others may join a continuous rollout"`
 }
 
 // A RosterEntry is a member on the roster.

@@ -24,7 +24,7 @@ type LinkAddParams struct {
 	Group protocol.GroupID `json:"group_id" doc:"the group"`
 	From  protocol.SkillID `json:"source_skill_id" doc:"the member it leads from"`
 	To    protocol.SkillID `json:"target_skill_id" doc:"the member it leads to"`
-	Type  string           `json:"link_type" len:"1-32" doc:"what goes along it"`
+	Type  string           `json:"link_type" len:"1-32" doc:"messages that go along it"`
 	Cap   protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 }
 

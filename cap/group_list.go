@@ -20,26 +20,26 @@ var groupList = commands.Spec{
 type GroupListParams struct {
 	Cap  protocol.CapID `json:"cap_id,omitempty" doc:"only groups of this Cap"`
 	Find string         `json:"find,omitempty" len:"1-128" doc:"only groups with this text in their id or the id of their Cap, whatever its case"`
-	Sort string         `json:"sort,omitempty" enum:"id,-id,members,-members,born_at,-born_at" doc:"what to sort by, the highest first behind a minus; by Cap and id if absent"`
+	Sort string         `json:"sort,omitempty" enum:"id,-id,members,-members,born_at,-born_at" doc:"field to sort by, the highest first behind a minus; by Cap and id if absent"`
 	listing.Page
 }
 
 // GroupListResult is one page of groups.
 type GroupListResult struct {
 	Groups     []GroupSummary `json:"groups" doc:"the groups of this page; empty if none fits"`
-	Total      int            `json:"total" doc:"how many there are on all pages"`
-	NextCursor string         `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int            `json:"total" doc:"number on all pages"`
+	NextCursor string         `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A GroupSummary is a group in a list: group.query shows the rest.
 type GroupSummary struct {
 	Group   protocol.GroupID `json:"group_id" doc:"id of the group"`
 	Cap     protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
-	Members int              `json:"members" doc:"how many members it has; 0 if a selector chooses them, which group.query counts"`
-	Chosen  string           `json:"selector,omitempty" doc:"what chooses the members; absent if they are added one by one"`
-	Online  int              `json:"online" doc:"how many of them are there now"`
-	Links   int              `json:"links" doc:"how many links it has; in a bidirectional Cap each direction counts"`
-	Data    int              `json:"data" doc:"how many values it has"`
+	Members int              `json:"members" doc:"number of its members; 0 if a selector chooses them, which group.query counts"`
+	Chosen  string           `json:"selector,omitempty" doc:"selector of the members; absent if they are added one by one"`
+	Online  int              `json:"online" doc:"number of them that are there now"`
+	Links   int              `json:"links" doc:"number of its links; in a bidirectional Cap each direction counts"`
+	Data    int              `json:"data" doc:"number of its values"`
 	BornAt  int64            `json:"born_at" doc:"Unix milliseconds"`
 }
 

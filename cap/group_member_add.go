@@ -24,8 +24,8 @@ var memberAdd = commands.Spec{
 type MemberAddParams struct {
 	Group      protocol.GroupID `json:"group_id" doc:"the group"`
 	Skill      protocol.SkillID `json:"skill_id" doc:"the skill that joins"`
-	Role       string           `json:"role" len:"1-32" text:"line" doc:"what it is in the group"`
-	Attributes Attributes       `json:"attributes,omitempty" len:"0-16" each:"0-128" text:"line" doc:"what else is said about it, for group.dispatch to choose by; names of up to 32 characters, 512 bytes altogether"`
+	Role       string           `json:"role" len:"1-32" text:"line" doc:"part in the group"`
+	Attributes Attributes       `json:"attributes,omitempty" len:"0-16" each:"0-128" text:"line" doc:"further facts about it, for group.dispatch to choose by; names of up to 32 characters, 512 bytes altogether"`
 	Cap        protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 }
 

@@ -32,10 +32,10 @@ type GroupQueryResult struct {
 	Group    protocol.GroupID `json:"group_id" doc:"id of the group"`
 	Cap      protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
 	Members  []MemberView     `json:"members" doc:"in the order in which they joined; empty if a selector chooses them"`
-	Selector string           `json:"selector,omitempty" doc:"what chooses the members; agent.list with it shows their agents"`
-	Selected *int             `json:"selected,omitempty" doc:"how many the selector chooses now: each skill of an agent counts"`
+	Selector string           `json:"selector,omitempty" doc:"selector of the members; agent.list with it shows their agents"`
+	Selected *int             `json:"selected,omitempty" doc:"number of those that the selector chooses now: each skill of an agent counts"`
 	Links    []Link           `json:"links" doc:"links between members, in the order in which they were added; in a bidirectional Cap each direction is an entry"`
-	Data     []DataView       `json:"data" doc:"what group.data.get returns the values of, by name"`
+	Data     []DataView       `json:"data" doc:"names of the data of which group.data.get returns the values"`
 	Revision uint64           `json:"revision" doc:"number of this version of members and links; values have revisions of their own"`
 	BornAt   int64            `json:"born_at" doc:"Unix milliseconds"`
 }
@@ -43,7 +43,7 @@ type GroupQueryResult struct {
 // A MemberView is a member as callers see it.
 type MemberView struct {
 	Member
-	Status string `json:"status" enum:"online,offline" doc:"whether it is there now"`
+	Status string `json:"status" enum:"online,offline" doc:"true if it is there now"`
 }
 
 // A DataView is a value without the value.

@@ -30,26 +30,26 @@ type RolloutMembersParams struct {
 // RolloutMembersResult is one page of the members of a rollout.
 type RolloutMembersResult struct {
 	Members    []RolloutMember `json:"members" doc:"members of this page, in the order of the roster; empty if none fits"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	NextCursor string          `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A RolloutMember is a member of a rollout.
 type RolloutMember struct {
 	Skill     protocol.SkillID `json:"skill_id" doc:"the skill"`
 	Agent     protocol.AgentID `json:"agent_id,omitempty" doc:"the agent that is to be asked, or was asked last; absent before that where any agent of the skill will do"`
-	State     rollout.State    `json:"state" enum:"queued,in_progress,succeeded,failed,rejected,timed_out,removed,cancelled" doc:"how far it has come; queued: to be asked, again perhaps; removed: it was unregistered before"`
+	State     rollout.State    `json:"state" enum:"queued,in_progress,succeeded,failed,rejected,timed_out,removed,cancelled" doc:"state of the work; queued: to be asked, again perhaps; removed: it was unregistered before"`
 	At        int64            `json:"at,omitempty" doc:"since when, Unix milliseconds; absent if it waits since the beginning"`
-	Attempts  int              `json:"attempts,omitempty" doc:"how often it was asked"`
-	NotBefore int64            `json:"not_before,omitempty" doc:"when it may be asked again, Unix milliseconds"`
+	Attempts  int              `json:"attempts,omitempty" doc:"number of questions to it"`
+	NotBefore int64            `json:"not_before,omitempty" doc:"time from which it may be asked again, Unix milliseconds"`
 	Data      json.RawMessage  `json:"data,omitempty" doc:"its result"`
 	Dropped   bool             `json:"data_dropped,omitempty" doc:"its result was more than is kept: 1 KiB"`
-	Error     *RolloutFailure  `json:"error,omitempty" doc:"why the last attempt did not succeed"`
+	Error     *RolloutFailure  `json:"error,omitempty" doc:"reason why the last attempt did not succeed"`
 }
 
 // A RolloutFailure is why a member of a rollout did not succeed.
 type RolloutFailure struct {
 	Code    protocol.Code `json:"code" doc:"error code"`
-	Message string        `json:"message" doc:"what went wrong, up to 256 bytes"`
+	Message string        `json:"message" doc:"fault, up to 256 bytes"`
 }
 
 // ListRolloutMembers lists members of a rollout.

@@ -19,7 +19,7 @@ var rolloutPause = commands.Spec{
 // RolloutPauseParams are the params of group.rollout.pause.
 type RolloutPauseParams struct {
 	RolloutParams
-	Reason string `json:"reason,omitempty" len:"1-256" text:"line" doc:"why, for whoever asks later"`
+	Reason string `json:"reason,omitempty" len:"1-256" text:"line" doc:"reason, for later questions"`
 }
 
 // PauseRollout pauses a rollout.

@@ -22,7 +22,7 @@ var rolloutRetry = commands.Spec{
 type RolloutRetryParams struct {
 	RolloutParams
 	States     []rollout.State `json:"states,omitempty" len:"1-3" enum:"failed,rejected,timed_out" doc:"which members; those that failed when absent. One that timed out may have done it"`
-	ValidUntil time.Time       `json:"valid_until,omitzero" doc:"when nobody is asked any more, RFC 3339, up to 90 days from now; as before when absent"`
+	ValidUntil time.Time       `json:"valid_until,omitzero" doc:"time from which nobody is asked any more, RFC 3339, up to 90 days from now; as before when absent"`
 }
 
 // RetryRollout queues members again.

@@ -51,19 +51,19 @@ const (
 // A Member is a node as its record shows it.
 type Member struct {
 	Node
-	State     State             `json:"state" enum:"standby,working,draining" doc:"what it does"`
-	Ready     bool              `json:"ready" doc:"whether it can do all of its work, as it says itself"`
-	Why       string            `json:"why,omitempty" doc:"why it cannot; absent if it can"`
+	State     State             `json:"state" enum:"standby,working,draining" doc:"purpose"`
+	Ready     bool              `json:"ready" doc:"true if it can do all of its work, by its own word"`
+	Why       string            `json:"why,omitempty" doc:"reason why it cannot; absent if it can"`
 	Version   string            `json:"version" doc:"version of the program"`
 	Wire      int               `json:"wire" doc:"version of what bridges say to each other"`
-	Started   int64             `json:"started_at" doc:"when it was started, by its own clock, Unix milliseconds"`
-	Addresses map[string]string `json:"addresses,omitempty" doc:"what it listens on, HOST:PORT by listener: mqtt, mqtts, http, ws; absent for a standby"`
+	Started   int64             `json:"started_at" doc:"time at which it was started, by its own clock, Unix milliseconds"`
+	Addresses map[string]string `json:"addresses,omitempty" doc:"addresses it listens on, HOST:PORT by listener: mqtt, mqtts, http, ws; absent for a standby"`
 	Keeps     string            `json:"keeps,omitempty" doc:"its address in cluster.join, under which it keeps a copy of the state; absent if it keeps none"`
-	Labels    map[string]string `json:"labels,omitempty" doc:"what its operator says of it"`
-	Notes     map[string]string `json:"notes,omitempty" doc:"what parts of it tell those of others, by part"`
+	Labels    map[string]string `json:"labels,omitempty" doc:"description by its operator"`
+	Notes     map[string]string `json:"notes,omitempty" doc:"versions of parts that they tell those of others, by part"`
 	Joined    uint64            `json:"joined" doc:"place in the order of joining: the lowest is the oldest"`
 	Revision  uint64            `json:"revision" doc:"of its record"`
-	Age       int64             `json:"age_ms" doc:"how long ago its record was renewed, as this bridge has heard, in milliseconds"`
+	Age       int64             `json:"age_ms" doc:"time since its record was renewed, as this bridge has heard, in milliseconds"`
 }
 
 // clone shares nothing with m.

@@ -28,7 +28,7 @@ const parallelEntries = 16
 
 // BatchParams are the parameters of batch.execute.
 type BatchParams struct {
-	Commands    []BatchEntry `json:"commands" len:"1-100" doc:"what to run; batches cannot be nested"`
+	Commands    []BatchEntry `json:"commands" len:"1-100" doc:"command to run; batches cannot be nested"`
 	Mode        string       `json:"mode,omitempty" enum:"sequential,parallel" default:"sequential" doc:"one after the other, or side by side"`
 	StopOnError bool         `json:"stop_on_error,omitempty" doc:"start no further command once one has failed"`
 }

@@ -39,8 +39,8 @@ func (n *Namespace) KeptFor() protocol.Party { return n.Owner }
 // A RemoteCommand is a command of a [Namespace].
 type RemoteCommand struct {
 	Name         string          `json:"name" len:"3-128" doc:"full name, in the namespace"`
-	Summary      string          `json:"summary" len:"1-512" text:"line" doc:"what it does, one sentence"`
-	Effect       Effect          `json:"effect,omitempty" default:"act" doc:"what running it does to the world"`
+	Summary      string          `json:"summary" len:"1-512" text:"line" doc:"purpose, in one sentence"`
+	Effect       Effect          `json:"effect,omitempty" default:"act" doc:"effect of running it on the world"`
 	ParamsSchema json.RawMessage `json:"params_schema,omitempty" type:"object" doc:"JSON Schema of the parameters"`
 	ResultSchema json.RawMessage `json:"result_schema,omitempty" type:"object" doc:"JSON Schema of the result"`
 }

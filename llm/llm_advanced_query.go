@@ -33,7 +33,7 @@ var advancedQuery = commands.Spec{
 // AdvancedQueryParams are the params of llm.advanced-query.
 type AdvancedQueryParams struct {
 	QueryParams
-	Options QueryOptions `json:"options,omitzero" doc:"how to answer"`
+	Options QueryOptions `json:"options,omitzero" doc:"way of answering"`
 }
 
 // QueryOptions shape an answer.
@@ -44,7 +44,7 @@ type QueryOptions struct {
 	MaxTokens       int             `json:"max_tokens,omitempty" range:"1-1000000" doc:"longest answer"`
 	Stop            []string        `json:"stop,omitempty" len:"1-16" doc:"texts that end the answer"`
 	Seed            *int64          `json:"seed,omitempty" doc:"for providers that repeat themselves"`
-	ReasoningEffort string          `json:"reasoning_effort,omitempty" enum:"none,minimal,low,medium,high" doc:"how long to think"`
+	ReasoningEffort string          `json:"reasoning_effort,omitempty" enum:"none,minimal,low,medium,high" doc:"effort of thinking"`
 	Format          json.RawMessage `json:"format,omitempty" doc:"JSON Schema that the answer must fit"`
 }
 

@@ -21,7 +21,7 @@ type BudgetListParams struct{}
 // BudgetListResult is the result of llm.budget.list.
 type BudgetListResult struct {
 	Budgets []model.BudgetView `json:"budgets" doc:"budgets that bound the caller; to who manages a space also those of others there who have spent something"`
-	Total   int                `json:"total" doc:"how many there are; the 1000 used up most are told"`
+	Total   int                `json:"total" doc:"number of all; the 1000 used up most are told"`
 }
 
 // mostBudgets is how many are told.

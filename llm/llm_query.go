@@ -28,12 +28,12 @@ var query = commands.Spec{
 // QueryParams are the params of llm.query.
 type QueryParams struct {
 	Skill      protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf is asked: the caller's, or one it may act for"`
-	Query      string           `json:"query" len:"1-1000000" doc:"what is asked"`
-	Parameters *Parameters      `json:"parameters,omitempty" doc:"what the question is about"`
+	Query      string           `json:"query" len:"1-1000000" doc:"question"`
+	Parameters *Parameters      `json:"parameters,omitempty" doc:"subject of the question"`
 	Stream     bool             `json:"stream,omitempty" doc:"send llm.delta events while the answer is written"`
 	Tools      []string         `json:"tools,omitempty" len:"0-64" doc:"patterns of tools that the model may use, such as thermostat.*; none by default"`
 
-	MaxToolRounds int `json:"max_tool_rounds,omitempty" range:"1-100" doc:"how often it may use them before it must answer"`
+	MaxToolRounds int `json:"max_tool_rounds,omitempty" range:"1-100" doc:"number of times that it may use them before it must answer"`
 	parked.Patience
 }
 
@@ -48,12 +48,12 @@ type QueryResult struct {
 	TokensUsed    int            `json:"tokens_used" doc:"tokens of question and answer"`
 	Model         string         `json:"model" doc:"name of the model that answered"`
 	ExecutionTime float64        `json:"execution_time" doc:"milliseconds the model took; 0 from the cache"`
-	FinishReason  string         `json:"finish_reason" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"why the answer ended; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
-	FinishDetail  string         `json:"finish_detail,omitempty" doc:"what the provider says about it"`
+	FinishReason  string         `json:"finish_reason" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"reason for the end of the answer; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
+	FinishDetail  string         `json:"finish_detail,omitempty" doc:"description by the provider"`
 	Segments      []chat.Segment `json:"segments" doc:"the answer in order: text, reasoning, media, tool calls"`
 	Usage         chat.Usage     `json:"usage" doc:"tokens by kind"`
 	Cost          float64        `json:"cost,omitempty" doc:"in the currency of the configured prices"`
-	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"what became of the tools, if the model could use any"`
+	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"outcome of the tools, if the model could use any"`
 	From          string         `json:"from" enum:"provider,cache,flight" doc:"provider; cache, or flight for an identical query that ran at the same time"`
 
 	Waiting *parked.WaitingEvent `json:"waiting,omitempty" doc:"with finish_reason waiting: the task and the approval"`

@@ -21,13 +21,13 @@ var spend = commands.Spec{
 type SpendParams struct {
 	Since     string           `json:"since,omitempty" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" doc:"first day, in UTC; from the first that is kept if absent"`
 	Until     string           `json:"until,omitempty" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" doc:"last day; until today if absent"`
-	By        []string         `json:"by,omitempty" len:"0-7" enum:"day,space,principal,model,provider,skill,run" doc:"what is told apart; nothing if absent, so that there is one row"`
+	By        []string         `json:"by,omitempty" len:"0-7" enum:"day,space,principal,model,provider,skill,run" doc:"dimensions of the rows; none if absent, so that there is one row"`
 	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only what this principal has spent"`
 	Model     string           `json:"model,omitempty" len:"1-128" doc:"only what was spent on this model"`
 	Provider  string           `json:"provider,omitempty" len:"1-128" doc:"only what was spent at this provider"`
 	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"only what was spent on behalf of this skill"`
 	Run       string           `json:"run_id,omitempty" len:"1-64" doc:"only what this run has spent"`
-	Sort      string           `json:"sort,omitempty" enum:"day,-day,principal,-principal,model,-model,provider,-provider,requests,-requests,tokens,-tokens,cost,-cost" doc:"what to sort by, the highest first behind a minus; the dearest first if absent"`
+	Sort      string           `json:"sort,omitempty" enum:"day,-day,principal,-principal,model,-model,provider,-provider,requests,-requests,tokens,-tokens,cost,-cost" doc:"field to sort by, the highest first behind a minus; the dearest first if absent"`
 	listing.Page
 }
 

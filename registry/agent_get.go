@@ -25,7 +25,7 @@ type AgentView struct {
 	Type          AgentType        `json:"type" doc:"purpose of the agent: mcp_agent (gathers requests, talks to models), route_agent (hands commands out) or end_agent (does the work)"`
 	Name          string           `json:"name,omitempty" doc:"name for people; absent if it gave none"`
 	Endpoints     []string         `json:"endpoints,omitempty" doc:"URLs at which the agent says it is reached; absent if it gave none"`
-	Tags          selector.Tags    `json:"tags,omitempty" doc:"what selectors choose it by; absent if it has none"`
+	Tags          selector.Tags    `json:"tags,omitempty" doc:"names for selectors to choose it by; absent if it has none"`
 	Owner         string           `json:"owner" doc:"id of the principal that registered the agent"`
 	Status        Status           `json:"status" doc:"online; offline; or suspended, which is offline until it is registered anew because its certificate has ended"`
 	Since         int64            `json:"since,omitempty" doc:"time of the last change of status, Unix milliseconds; absent if there was none since the bridge started"`
@@ -41,7 +41,7 @@ type GetAgentResult struct {
 	ResponseTopic string             `json:"response_topic" doc:"topic on which the agent answers"`
 	Skills        []protocol.SkillID `json:"skills" doc:"ids of the first 100 skills that the agent provides, by id"`
 	SkillCount    int                `json:"skill_count" doc:"number of skills that the agent provides, also beyond the first 100"`
-	Presence      []Change           `json:"presence" doc:"when it came and went since the bridge started, the oldest first, at most 32 changes"`
+	Presence      []Change           `json:"presence" doc:"changes of its presence since the bridge started, the oldest first, at most 32"`
 }
 
 // GetAgent shows one agent.

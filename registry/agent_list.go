@@ -25,7 +25,7 @@ type ListAgentsParams struct {
 	Status Status           `json:"status,omitempty" enum:"online,offline" doc:"only agents that are, or are not, there"`
 	Chosen string           `json:"selector,omitempty" len:"1-2048" doc:"only agents that this selector chooses, such as site=hall,model in (x1,x2); see docs/protocol.md#selectors"`
 	Find   string           `json:"find,omitempty" len:"1-128" doc:"only agents with this text in their id or name, whatever its case"`
-	Sort   string           `json:"sort,omitempty" enum:"id,-id,name,-name,type,-type,status,-status,since,-since,registered_at,-registered_at" doc:"what to sort by, the highest first behind a minus; by id if absent"`
+	Sort   string           `json:"sort,omitempty" enum:"id,-id,name,-name,type,-type,status,-status,since,-since,registered_at,-registered_at" doc:"field to sort by, the highest first behind a minus; by id if absent"`
 	listing.Page
 }
 

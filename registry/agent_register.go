@@ -27,10 +27,10 @@ var agentRegister = commands.Spec{
 // RegisterAgentParams are the params of agent.register.
 type RegisterAgentParams struct {
 	AgentID   protocol.AgentID `json:"agent_id" doc:"unique in its space"`
-	Type      AgentType        `json:"type" enum:"mcp_agent,route_agent,end_agent" doc:"what the agent is for"`
+	Type      AgentType        `json:"type" enum:"mcp_agent,route_agent,end_agent" doc:"purpose of the agent"`
 	Endpoints []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs the agent is reached at; the bridge calls http(s) ones of an agent that has no connection and was not registered over MQTT"`
 	Name      string           `json:"name,omitempty" len:"1-128" text:"line" doc:"for people"`
-	Tags      selector.Tags    `json:"tags,omitempty" len:"0-32" each:"0-128" text:"line" doc:"what selectors choose it by: names of up to 63 letters, digits, _ and -; those it has stay when absent"`
+	Tags      selector.Tags    `json:"tags,omitempty" len:"0-32" each:"0-128" text:"line" doc:"names of up to 63 letters, digits, _ and -, for selectors to choose it by; those it has stay when absent"`
 	Skills    []Skill          `json:"skills,omitempty" len:"1-100" doc:"skills it provides, registered along with it"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
 	Join      string           `json:"join,omitempty" len:"1-128" doc:"join token, for a skill among them that is somebody else's"`

@@ -97,9 +97,9 @@ type presence struct {
 
 // A Change is an agent's coming or going.
 type Change struct {
-	At     int64  `json:"at" doc:"when, Unix milliseconds"`
-	Status Status `json:"status" doc:"what it was from then on: online or offline"`
-	Reason string `json:"reason,omitempty" doc:"why, in a few words"`
+	At     int64  `json:"at" doc:"time, Unix milliseconds"`
+	Status Status `json:"status" doc:"presence from then on: online or offline"`
+	Reason string `json:"reason,omitempty" doc:"reason, in a few words"`
 }
 
 // maxHistory bounds the changes that are remembered of one agent.

@@ -13,7 +13,7 @@ type Resource struct {
 	Name        string              `json:"name" len:"1-128" text:"line" doc:"for people"`
 	Type        string              `json:"type" len:"1-32" text:"line" doc:"kind of resource: device, room"`
 	Status      string              `json:"status,omitempty" len:"1-32" text:"line" default:"active" doc:"whatever its owner says about it"`
-	Description string              `json:"description,omitempty" len:"1-512" text:"lines" doc:"what it is"`
+	Description string              `json:"description,omitempty" len:"1-512" text:"lines" doc:"kind"`
 	Properties  json.RawMessage     `json:"properties,omitempty" type:"object" doc:"anything else, up to 16 KiB"`
 }
 

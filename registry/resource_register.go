@@ -20,7 +20,7 @@ var resourceRegister = commands.Spec{
 
 // RegisterResourceParams are the params of resource.register.
 type RegisterResourceParams struct {
-	Resource Resource         `json:"resource" doc:"what it is"`
+	Resource Resource         `json:"resource" doc:"kind"`
 	Space    protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
 }
 

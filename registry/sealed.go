@@ -27,7 +27,7 @@ type EncryptionKey struct {
 	ID        string   `json:"kid" len:"1-64" doc:"unique among the skill's keys"`
 	Suite     string   `json:"suite" enum:"X25519-SHA256-AES256GCM" doc:"HPKE (RFC 9180) with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-256-GCM"`
 	Key       []byte   `json:"key" doc:"the public key, 32 bytes"`
-	Expires   int64    `json:"expires,omitempty" range:"1-253402300799999" doc:"when it ends, Unix milliseconds"`
+	Expires   int64    `json:"expires,omitempty" range:"1-253402300799999" doc:"time at which it ends, Unix milliseconds"`
 	Chain     [][]byte `json:"chain,omitempty" len:"1-3" doc:"certificate of the skill that signed it, and those above it, DER"`
 	Signature []byte   `json:"signature,omitempty" doc:"by the certificate's key, over what docs/security.md says"`
 }

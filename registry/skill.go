@@ -28,11 +28,11 @@ const RouteCapability protocol.CapabilityID = "route"
 type Skill struct {
 	ID           protocol.SkillID `json:"skill_id" doc:"unique in its space"`
 	Name         string           `json:"name" len:"1-128" text:"line" doc:"for people"`
-	Description  string           `json:"description,omitempty" len:"1-512" text:"lines" doc:"what it does"`
+	Description  string           `json:"description,omitempty" len:"1-512" text:"lines" doc:"purpose"`
 	Version      string           `json:"version,omitempty" len:"5-64" pattern:"^[0-9]+\\.[0-9]+\\.[0-9]+([-+][0-9A-Za-z.+-]+)?$" default:"1.0.0" doc:"three-part version"`
-	Type         SkillType        `json:"type,omitempty" enum:"system,custom" default:"custom" doc:"whether it is part of the installation"`
+	Type         SkillType        `json:"type,omitempty" enum:"system,custom" default:"custom" doc:"true if it is part of the installation"`
 	Endpoints    []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs it is reached at; an http(s) one is called when no agent serves the skill over MQTT"`
-	Capabilities []Capability     `json:"capabilities" len:"1-100" doc:"what it can do"`
+	Capabilities []Capability     `json:"capabilities" len:"1-100" doc:"abilities"`
 	StateSchema  schema.Source    `json:"state_schema,omitzero" doc:"JSON Schema of its desired and its reported state; members that are readOnly are set by the agent alone. Absent: any object"`
 
 	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty" len:"1-2" doc:"keys that params may be sealed to, the one to use first; two while one replaces the other"`
@@ -61,17 +61,17 @@ func (f Formatting) formats() schema.Formats { return f == AssertFormats }
 type Capability struct {
 	ID           protocol.CapabilityID `json:"capability_id" short:"true" doc:"unique in the skill"`
 	Name         string                `json:"name,omitempty" len:"1-128" text:"line" doc:"for people"`
-	Description  string                `json:"description,omitempty" len:"1-512" text:"lines" doc:"what it does, for people and models"`
+	Description  string                `json:"description,omitempty" len:"1-512" text:"lines" doc:"purpose, for people and models"`
 	ParamsSchema schema.Source         `json:"params_schema,omitzero" doc:"JSON Schema of its params"`
 	ResultSchema schema.Source         `json:"result_schema,omitzero" doc:"JSON Schema of its result"`
 	Format       Formatting            `json:"format,omitempty" enum:"annotate,assert" doc:"assert if values must have the formats that its schemas name, such as date-time; else a format is only said"`
 	Effect       Effect                `json:"effect,omitempty" enum:"read,act" doc:"read if running it changes nothing, so that models may run it beside other calls and a lost one may be repeated; act if left out. Who has to agree is said by risk alone"`
 	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated; so it is for what only reads"`
-	Risk         string                `json:"risk,omitempty" len:"1-32" text:"line" doc:"what can go wrong: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
+	Risk         string                `json:"risk,omitempty" len:"1-32" text:"line" doc:"danger: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
 	EffectKey    string                `json:"effect_key,omitempty" len:"1-256" text:"line" doc:"which calls are the same deed: a text with params in braces, door:{door}:unlock. While one is under way, and within the window after it, another call is not made but waits for its answer"`
-	EffectWindow int64                 `json:"effect_window_ms,omitempty" range:"1000-86400000" doc:"how long after it a call is the same deed, milliseconds; 60000 if left out"`
+	EffectWindow int64                 `json:"effect_window_ms,omitempty" range:"1000-86400000" doc:"time after it in which a call is the same deed, milliseconds; 60000 if left out"`
 	Reconcile    effects.Reconcile     `json:"reconcile,omitzero" doc:"the read that tells whether a call of unknown outcome was done; needs effect_key"`
-	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"whether params may or must be sealed from client to client; the bridge then cannot check them"`
+	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"rule whether params may or must be sealed from client to client; the bridge then cannot check them"`
 }
 
 // Validate checks what the tags of the fields cannot say.

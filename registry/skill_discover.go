@@ -47,7 +47,7 @@ type SkillView struct {
 	Version      string             `json:"version" doc:"version of the skill, three numbers as in 1.4.0"`
 	Type         SkillType          `json:"type" doc:"system if the skill is part of the installation, else custom"`
 	Endpoints    []string           `json:"endpoints" doc:"URLs at which the skill is reached besides MQTT; empty if it has none"`
-	Capabilities []CapabilityView   `json:"capabilities" doc:"what the skill can do: a capability's id alone, or an object with capability_id, name, description, params_schema, result_schema, effect, idempotent, risk and sealed, as they were registered"`
+	Capabilities []CapabilityView   `json:"capabilities" doc:"capabilities of the skill: an id alone, or an object with capability_id, name, description, params_schema, result_schema, effect, idempotent, risk and sealed, as they were registered"`
 	Status       Status             `json:"status" doc:"online if one of its agents is, or, without agents, if it has an HTTP endpoint; else offline"`
 	AgentID      protocol.AgentID   `json:"agent_id,omitempty" doc:"id of one of its agents, an online one if there is any; absent if it has none"`
 	AgentIDs     []protocol.AgentID `json:"agent_ids" doc:"ids of all agents that provide the skill; empty if it has HTTP endpoints alone"`

@@ -23,7 +23,7 @@ type ListEffectsParams struct {
 	SkillID protocol.SkillID `json:"skill_id,omitempty" doc:"only effects of this skill"`
 	State   effects.State    `json:"state,omitempty" enum:"running,done,not_done,unknown" doc:"only effects in this state"`
 	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
-	Sort    string           `json:"sort,omitempty" enum:"id,-id,began_at,-began_at" doc:"what to sort by, the highest first behind a minus; the latest first if absent"`
+	Sort    string           `json:"sort,omitempty" enum:"id,-id,began_at,-began_at" doc:"field to sort by, the highest first behind a minus; the latest first if absent"`
 	listing.Page
 }
 

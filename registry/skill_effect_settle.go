@@ -21,7 +21,7 @@ var skillEffectSettle = commands.Spec{
 type SettleEffectParams struct {
 	EffectID string           `json:"effect_id" len:"1-64" doc:"the effect, as in skill.effect.list or in the details of a 4012"`
 	Outcome  effects.State    `json:"outcome" enum:"done,not_done" doc:"done: a call of the same effect is answered by it while the window lasts; not_done: the next call is made"`
-	Reason   string           `json:"reason" len:"1-512" text:"line" doc:"how that is known, for others"`
+	Reason   string           `json:"reason" len:"1-512" text:"line" doc:"source of that knowledge, for others"`
 	Space    protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
 }
 

@@ -29,7 +29,7 @@ var skillInvoke = commands.Spec{
 // InvokeSkillParams are the params of skill.invoke.
 type InvokeSkillParams struct {
 	SkillID      protocol.SkillID      `json:"skill_id" doc:"the skill"`
-	CapabilityID protocol.CapabilityID `json:"capability_id" doc:"what it is to do"`
+	CapabilityID protocol.CapabilityID `json:"capability_id" doc:"task"`
 	Params       json.RawMessage       `json:"params,omitempty" type:"object" default:"{}" doc:"checked against the capability's params_schema"`
 	Space        protocol.SpaceID      `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
 }

@@ -21,8 +21,8 @@ var skillJoinCreate = commands.Spec{
 // CreateJoinParams are the params of skill.join.create.
 type CreateJoinParams struct {
 	SkillID protocol.SkillID `json:"skill_id" doc:"the skill"`
-	Uses    int              `json:"uses,omitempty" range:"1-256" default:"1" doc:"how many agents may join with it"`
-	TTL     int              `json:"ttl_seconds,omitempty" range:"1-2592000" default:"86400" doc:"how long it can be used, a day by default"`
+	Uses    int              `json:"uses,omitempty" range:"1-256" default:"1" doc:"number of agents that may join with it"`
+	TTL     int              `json:"ttl_seconds,omitempty" range:"1-2592000" default:"86400" doc:"time for which it can be used, a day by default"`
 	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"the space the skill lives in, the caller's own by default"`
 }
 

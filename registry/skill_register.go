@@ -23,7 +23,7 @@ var skillRegister = commands.Spec{
 
 // RegisterSkillParams are the params of skill.register.
 type RegisterSkillParams struct {
-	Skill   Skill            `json:"skill" doc:"what the skill is and can do"`
+	Skill   Skill            `json:"skill" doc:"description of the skill"`
 	AgentID protocol.AgentID `json:"agent_id,omitempty" doc:"the agent that provides it; by default the sender, if that is an agent"`
 	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
 	Join    string           `json:"join,omitempty" len:"1-128" doc:"join token, to provide a skill that is somebody else's; of no effect where none is needed"`

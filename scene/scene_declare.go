@@ -24,8 +24,8 @@ var declare = commands.Spec{
 type DeclareParams struct {
 	Scene  protocol.SceneType `json:"scene_type" doc:"kind of scene"`
 	Skill  protocol.SkillID   `json:"skill_id" doc:"the skill that takes part"`
-	Role   string             `json:"skill_role" len:"1-32" text:"line" doc:"what it does in the scene; agent_route is a RouteAgent and takes a certificate"`
-	Owner  bool               `json:"is_owner_declaration" doc:"whether it declares to own the scene; a RouteAgent that does not is a backup, unless it is the first"`
+	Role   string             `json:"skill_role" len:"1-32" text:"line" doc:"part in the scene; agent_route is a RouteAgent and takes a certificate"`
+	Owner  bool               `json:"is_owner_declaration" doc:"true if it declares to own the scene; a RouteAgent that does not is a backup, unless it is the first"`
 	Cap    protocol.CapID     `json:"cap_id" doc:"the Cap that is the channel of the scene"`
 	CertSN string             `json:"cert_sn,omitempty" doc:"serial of the certificate, 16 hexadecimal digits; that of the connection when absent"`
 }
@@ -42,7 +42,7 @@ type DeclareResult struct {
 	Role     string             `json:"skill_role" doc:"role of the skill in the scene"`
 	Cap      protocol.CapID     `json:"cap_id" doc:"id of the Cap that is the channel of the scene"`
 	Revision uint64             `json:"revision" doc:"number of the stored version of the scene; rises with every change"`
-	Created  bool               `json:"created" doc:"whether this declaration created the scene"`
+	Created  bool               `json:"created" doc:"true if this declaration created the scene"`
 }
 
 // Declare creates a scene or adds a skill to it. An equal second declaration

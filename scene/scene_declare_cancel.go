@@ -32,7 +32,7 @@ func (p CancelParams) Target() commands.Resource {
 type CancelResult struct {
 	Scene     protocol.SceneType `json:"scene_type" doc:"type of the scene"`
 	Cancelled bool               `json:"cancelled" doc:"true"`
-	Ended     bool               `json:"ended" doc:"whether the scene ended with it"`
+	Ended     bool               `json:"ended" doc:"true if the scene ended with it"`
 }
 
 // Cancel takes a declaration back.

@@ -25,7 +25,7 @@ type JoinParams struct {
 	Scene protocol.SceneType `json:"scene_type" doc:"kind of scene"`
 	Cap   protocol.CapID     `json:"cap_id" doc:"the Cap that is the channel of the scene"`
 	Skill protocol.SkillID   `json:"skill_id" doc:"the skill that joins"`
-	Role  string             `json:"skill_role,omitempty" len:"1-32" text:"line" default:"member" doc:"what it does in the scene; agent_route is a backup and takes the connection's certificate"`
+	Role  string             `json:"skill_role,omitempty" len:"1-32" text:"line" default:"member" doc:"part in the scene; agent_route is a backup and takes the connection's certificate"`
 }
 
 // Target implements [commands.Targeter].

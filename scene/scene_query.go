@@ -23,7 +23,7 @@ type QueryParams struct {
 	Cap    protocol.CapID     `json:"cap_id,omitempty" doc:"only scenes with this Cap as their channel"`
 	Find   string             `json:"find,omitempty" len:"1-128" doc:"only scenes with this text in their type, Cap, owner or a member, whatever its case"`
 	Status Status             `json:"status,omitempty" enum:"active,suspended" doc:"only scenes in this state"`
-	Sort   string             `json:"sort,omitempty" enum:"id,-id,status,-status,members,-members,updated_at,-updated_at" doc:"what to sort by, the highest first behind a minus; by type and Cap if absent"`
+	Sort   string             `json:"sort,omitempty" enum:"id,-id,status,-status,members,-members,updated_at,-updated_at" doc:"field to sort by, the highest first behind a minus; by type and Cap if absent"`
 	listing.Page
 }
 
@@ -38,8 +38,8 @@ func (p QueryParams) Target() commands.Resource {
 // QueryResult is the result of scene.query.
 type QueryResult struct {
 	Scenes     []View `json:"scenes" doc:"the scenes of this page; empty if none fits"`
-	Total      int    `json:"total" doc:"how many there are on all pages"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int    `json:"total" doc:"number on all pages"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A View is a scene as callers see it.
@@ -51,7 +51,7 @@ type View struct {
 	Members     []MemberView       `json:"members" doc:"in the order in which they joined, the owner among them"`
 	Status      Status             `json:"status" enum:"active,suspended" doc:"suspended while no RouteAgent is in charge"`
 	Acting      protocol.SkillID   `json:"acting,omitempty" doc:"the RouteAgent in charge: the owner or a backup"`
-	Reason      string             `json:"reason,omitempty" doc:"why it is suspended"`
+	Reason      string             `json:"reason,omitempty" doc:"reason why it is suspended"`
 	SuspendedAt int64              `json:"suspended_at,omitempty" doc:"Unix milliseconds"`
 	UpdatedAt   int64              `json:"updated_at" doc:"Unix milliseconds"`
 	Revision    uint64             `json:"revision" doc:"number of the stored version; rises with every change"`
@@ -62,7 +62,7 @@ type MemberView struct {
 	Skill    protocol.SkillID `json:"skill_id" doc:"id of the skill that takes part"`
 	Role     string           `json:"skill_role" doc:"role of the skill in the scene; agent_route is a RouteAgent"`
 	Status   string           `json:"status" enum:"online,offline,suspended" doc:"suspended when its certificate ended"`
-	Reason   string           `json:"reason,omitempty" doc:"why it is suspended"`
+	Reason   string           `json:"reason,omitempty" doc:"reason why it is suspended"`
 	Serial   protocol.Serial  `json:"cert_sn,omitempty" doc:"certificate it was declared with"`
 	JoinedAt int64            `json:"joined_at" doc:"Unix milliseconds"`
 }

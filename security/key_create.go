@@ -21,13 +21,13 @@ var keyCreate = commands.Spec{
 
 // KeyCreateParams are the params of key.create.
 type KeyCreateParams struct {
-	Principal protocol.AgentID    `json:"principal_id" doc:"who shows the key: an agent's or skill's id, or a name for a person or a program"`
-	Name      string              `json:"name,omitempty" len:"1-128" text:"line" doc:"what the key is for, for people"`
-	Kind      protocol.Kind       `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"what sort of party it is"`
+	Principal protocol.AgentID    `json:"principal_id" doc:"holder of the key: an agent's or skill's id, or a name for a person or a program"`
+	Name      string              `json:"name,omitempty" len:"1-128" text:"line" doc:"purpose of the key, for people"`
+	Kind      protocol.Kind       `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"kind of party"`
 	Space     protocol.SpaceID    `json:"space_id,omitempty" doc:"its space, the caller's own by default"`
-	Roles     []string            `json:"roles,omitempty" len:"0-32" each:"1-64" text:"line" doc:"what it may do by policy; end_agent, skill or observer by default, by its kind"`
+	Roles     []string            `json:"roles,omitempty" len:"0-32" each:"1-64" text:"line" doc:"role by policy; end_agent, skill or observer by default, by its kind"`
 	Scopes    []string            `json:"scopes,omitempty" len:"0-100" each:"1-128" doc:"actions it is limited to, whatever policy says: skill:invoke, skill:* or *; none limits nothing"`
-	LLM       *protocol.Allowance `json:"llm,omitempty" doc:"what it may ask of language models: which ones, how much, how often; absent limits nothing"`
+	LLM       *protocol.Allowance `json:"llm,omitempty" doc:"bounds of its questions to language models: which ones, how much, how often; absent limits nothing"`
 	Unknown   bool                `json:"allow_unknown,omitempty" doc:"take roles and scopes that neither the bridge nor a policy knows; they are good for nothing until one does"`
 	S3        bool                `json:"s3,omitempty" doc:"also make an access key for S3, which stands for the key and ends with it"`
 	ExpiresIn int64               `json:"expires_in,omitempty" range:"1-3153600000" doc:"seconds until it expires; without it, it does not"`

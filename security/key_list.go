@@ -24,7 +24,7 @@ type KeyListParams struct {
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the keys' space, the caller's own by default"`
 	Principal protocol.AgentID `json:"principal_id,omitempty" doc:"only keys of this principal"`
 	State     KeyState         `json:"state,omitempty" enum:"live,expired,revoked" doc:"only keys in this state"`
-	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
+	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor    string           `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
 }
 
@@ -36,8 +36,8 @@ func (p KeyListParams) Target() commands.Resource {
 // KeyListResult is the result of key.list.
 type KeyListResult struct {
 	Keys       []KeyView `json:"keys" doc:"the keys of this page, by id; empty if none fits"`
-	Total      int       `json:"total" doc:"how many there are on all pages"`
-	NextCursor string    `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int       `json:"total" doc:"number on all pages"`
+	NextCursor string    `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // List shows the keys of a space by id.

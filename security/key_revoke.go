@@ -21,7 +21,7 @@ var keyRevoke = commands.Spec{
 type KeyRevokeParams struct {
 	ID     string           `json:"key_id" len:"1-64" doc:"id of the key, which is the part of it before the dot, without abk_"`
 	Space  protocol.SpaceID `json:"space_id,omitempty" doc:"the key's space, the caller's own by default"`
-	Reason string           `json:"reason,omitempty" len:"1-256" text:"lines" doc:"why, for those who look later"`
+	Reason string           `json:"reason,omitempty" len:"1-256" text:"lines" doc:"reason, for later readers"`
 }
 
 // Target implements [commands.Targeter].

@@ -174,19 +174,19 @@ func (s *KeyService) forget(ctx context.Context) {
 type KeyView struct {
 	ID        string              `json:"key_id" doc:"id of the key, the part of it that is no secret"`
 	Name      string              `json:"name,omitempty" doc:"for people"`
-	Principal string              `json:"principal_id" doc:"who shows the key"`
+	Principal string              `json:"principal_id" doc:"holder of the key"`
 	Kind      protocol.Kind       `json:"kind" doc:"operator, agent or skill"`
 	Space     protocol.SpaceID    `json:"space_id" doc:"id of the space that the key gives access to"`
 	Roles     []string            `json:"roles" doc:"roles that policies grant permissions to; empty if it has none"`
 	Scopes    []string            `json:"scopes" doc:"actions it is limited to; none limits nothing"`
-	LLM       *protocol.Allowance `json:"llm,omitempty" doc:"what it may ask of language models; absent limits nothing"`
+	LLM       *protocol.Allowance `json:"llm,omitempty" doc:"bounds of its questions to language models; absent limits nothing"`
 	S3        bool                `json:"s3,omitempty" doc:"it has an access key for S3"`
 	State     KeyState            `json:"state" doc:"live, expired or revoked; only a live key opens anything"`
 	CreatedAt int64               `json:"created_at" doc:"Unix milliseconds, as all times here"`
 	CreatedBy string              `json:"created_by,omitempty" doc:"id of the principal that made it"`
 	ExpiresAt int64               `json:"expires_at,omitempty" doc:"absent if it does not expire"`
 	RevokedAt int64               `json:"revoked_at,omitempty" doc:"absent if it was not revoked"`
-	Reason    string              `json:"reason,omitempty" doc:"why it was revoked"`
+	Reason    string              `json:"reason,omitempty" doc:"reason why it was revoked"`
 	LastUseAt int64               `json:"last_use_at,omitempty" doc:"to the minute, or to the hour after a restart; absent if it was not used"`
 }
 

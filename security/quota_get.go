@@ -21,8 +21,8 @@ var quotaGet = commands.Spec{
 
 // QuotaGetParams are the params of quota.get.
 type QuotaGetParams struct {
-	Principal protocol.AgentID `json:"principal_id,omitempty" doc:"whose limits, the caller's own by default; of a principal that nobody knows nothing is used"`
-	Kind      protocol.Kind    `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"what sort of party it is"`
+	Principal protocol.AgentID `json:"principal_id,omitempty" doc:"owner of the limits, the caller by default; a principal that nobody knows uses nothing"`
+	Kind      protocol.Kind    `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"kind of party"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"its space, the caller's own by default"`
 }
 
@@ -33,11 +33,11 @@ func (p QuotaGetParams) Target() commands.Resource {
 
 // QuotaGetResult is the result of quota.get.
 type QuotaGetResult struct {
-	PrincipalID string           `json:"principal_id" doc:"whose limits"`
+	PrincipalID string           `json:"principal_id" doc:"owner of the limits"`
 	Kind        protocol.Kind    `json:"kind" doc:"operator, agent or skill"`
 	SpaceID     protocol.SpaceID `json:"space_id" doc:"its space"`
-	Principal   []QuotaView      `json:"principal" doc:"what it may take by itself"`
-	Space       []QuotaView      `json:"space" doc:"what all of its space may take together, administrators apart"`
+	Principal   []QuotaView      `json:"principal" doc:"amount that it may take by itself"`
+	Space       []QuotaView      `json:"space" doc:"total that all of its space may take together, administrators apart"`
 	BridgeID    string           `json:"bridge_id" doc:"the bridge that answers"`
 	Unheard     []string         `json:"unheard,omitempty" doc:"other bridges that did not tell in time what is used there; absent if all did"`
 }
@@ -48,7 +48,7 @@ type QuotaView struct {
 	Most     int64            `json:"most,omitempty" doc:"the limit; absent if there is none"`
 	Used     int64            `json:"used" doc:"at all bridges; of a limit in a second, how much of it is not free again yet, which without a limit is 0"`
 	UsedHere int64            `json:"used_here" doc:"at the bridge that answers"`
-	Share    int64            `json:"share_here,omitempty" doc:"what of a limit in a second the bridge that answers gives, while others give the rest; absent if all"`
+	Share    int64            `json:"share_here,omitempty" doc:"part of a limit in a second that the bridge that answers gives, while others give the rest; absent if all"`
 	Bridges  map[string]int64 `json:"bridges,omitempty" doc:"used at each of the other bridges, by id; absent where all count the same things, and for a bridge that works alone"`
 }
 

@@ -46,7 +46,7 @@ type SecretVersion struct {
 	CreatedAt int64          `json:"created_at,omitempty" doc:"Unix milliseconds, as all times here; absent for the pepper in the data folder"`
 	ActiveAt  int64          `json:"active_at,omitempty" doc:"since when what is new is made with it; absent for data keys and the pepper in the data folder"`
 	RetiredAt int64          `json:"retired_at,omitempty" doc:"absent unless it is retired"`
-	Uses      map[string]int `json:"uses,omitempty" doc:"how many credentials still need it, api_keys and join_tokens; absent for none, and for data keys, of which it is not counted"`
+	Uses      map[string]int `json:"uses,omitempty" doc:"credentials that still need it, api_keys and join_tokens; absent for none, and for data keys, of which it is not counted"`
 
 	id []byte // as records name it
 }

@@ -23,7 +23,7 @@ var tokenList = commands.Spec{
 type TokenListParams struct {
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the tokens' space, the caller's own by default; what is revoked in all is listed, too"`
 	Principal protocol.AgentID `json:"principal_id,omitempty" doc:"only what is about all tokens of this principal"`
-	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
+	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor    string           `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
 }
 
@@ -35,8 +35,8 @@ func (p TokenListParams) Target() commands.Resource {
 // TokenListResult is the result of token.list.
 type TokenListResult struct {
 	Revoked    []RevocationView `json:"revoked" doc:"the revocations of this page, by id; empty if none fits"`
-	Total      int              `json:"total" doc:"how many there are on all pages"`
-	NextCursor string           `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int              `json:"total" doc:"number on all pages"`
+	NextCursor string           `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // List shows the revocations by id.

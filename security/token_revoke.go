@@ -27,7 +27,7 @@ type TokenRevokeParams struct {
 	Before    int64            `json:"issued_before,omitempty" range:"1-9007199254740991" doc:"with principal_id: those issued then or earlier, in Unix milliseconds, and those that do not say when; now by default"`
 	Issuer    string           `json:"issuer,omitempty" len:"1-1024" audit:"yes" doc:"only tokens of this issuer; of any by default"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the principal's space, the caller's own by default; an administrator's token_id is revoked in all"`
-	Reason    string           `json:"reason,omitempty" len:"1-256" text:"lines" doc:"why, for those who look later"`
+	Reason    string           `json:"reason,omitempty" len:"1-256" text:"lines" doc:"reason, for later readers"`
 }
 
 // Target implements [commands.Targeter].
@@ -43,15 +43,15 @@ func (p TokenRevokeParams) Target() commands.Resource {
 type RevocationView struct {
 	ID        string           `json:"revocation_id" doc:"id of the revocation"`
 	Token     string           `json:"token_id,omitempty" doc:"the token, as session.list and the audit trail show it"`
-	Principal string           `json:"principal_id,omitempty" doc:"whose tokens, if not one"`
-	Kind      protocol.Kind    `json:"kind,omitempty" doc:"what sort of party that is; any if absent"`
+	Principal string           `json:"principal_id,omitempty" doc:"principals whose tokens are meant, if not one"`
+	Kind      protocol.Kind    `json:"kind,omitempty" doc:"kind of that party; any if absent"`
 	Before    int64            `json:"issued_before,omitempty" doc:"those issued then or earlier, Unix milliseconds"`
-	Issuer    string           `json:"issuer,omitempty" doc:"whose tokens only"`
+	Issuer    string           `json:"issuer,omitempty" doc:"principal whose tokens are meant"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space of who shows them; any if absent"`
-	Reason    string           `json:"reason,omitempty" doc:"why"`
-	By        string           `json:"revoked_by" doc:"who revoked them"`
-	At        int64            `json:"revoked_at" doc:"when, Unix milliseconds"`
-	Until     int64            `json:"forgotten_at,omitempty" doc:"when the last of them has expired and the revocation is forgotten, Unix milliseconds; absent if tokens are accepted that do not say when they were issued"`
+	Reason    string           `json:"reason,omitempty" doc:"reason"`
+	By        string           `json:"revoked_by" doc:"principal who revoked them"`
+	At        int64            `json:"revoked_at" doc:"time, Unix milliseconds"`
+	Until     int64            `json:"forgotten_at,omitempty" doc:"time at which the last of them has expired and the revocation is forgotten, Unix milliseconds; absent if tokens are accepted that do not say when they were issued"`
 }
 
 func (s *TokenService) viewOf(r *Revocation) RevocationView {

@@ -2,10 +2,10 @@ package vfs
 
 // Settings say where files are kept, and how many.
 type Settings struct {
-	Store    string       `yaml:"store" doc:"where contents of files are kept: folder, nats, or auto, which is nats if other bridges reach it and else folder"`
+	Store    string       `yaml:"store" doc:"place in which contents of files are kept: folder, nats, or auto, which is nats if other bridges reach it and else folder"`
 	Dir      string       `yaml:"dir" doc:"folder for contents of files; vfs in the data folder when empty"`
 	MaxFile  int64        `yaml:"max_file" doc:"largest file, in bytes"`
-	Quota    int64        `yaml:"quota" doc:"what all kept versions of a group's files may take together, in bytes"`
+	Quota    int64        `yaml:"quota" doc:"room that all kept versions of a group's files may take together, in bytes"`
 	Versions int          `yaml:"versions" doc:"versions kept of a file"`
 	Remember int          `yaml:"remember" doc:"days for which a deleted file is remembered"`
 	Sync     SyncSettings `yaml:"sync"`
@@ -18,10 +18,10 @@ type SyncSettings struct {
 	Open    int `yaml:"open" doc:"of them, how many keep their folder open for what comes next; three descriptors each"`
 	Turns   int `yaml:"turns" doc:"of them, for how many something is done at a time"`
 	Watches int `yaml:"watches" doc:"folders that the system tells about at most; 0 for as many as it does"`
-	Scan    int `yaml:"scan_seconds" doc:"how often folders are scanned that should be mirrored in real time, but cannot be watched"`
+	Scan    int `yaml:"scan_seconds" doc:"interval at which folders are scanned that should be mirrored in real time, but cannot be watched"`
 
 	KeepDays  int   `yaml:"keep_days" doc:"days for which a copy is kept that lost a conflict in a Cap's folder"`
-	KeepBytes int64 `yaml:"keep_bytes" doc:"what such copies of one Cap may take together, in bytes; the oldest go first"`
+	KeepBytes int64 `yaml:"keep_bytes" doc:"room that such copies of one Cap may take together, in bytes; the oldest go first"`
 }
 
 // DefaultSettings keep contents where the state is, and ten versions of a file.

@@ -50,7 +50,7 @@ func (p *TransferParams) destination() protocol.GroupName { return cmp.Or(p.ToGr
 type TransferResult struct {
 	Group protocol.GroupName `json:"group_name" doc:"name of the group that the files are in now"`
 	Path  string             `json:"path" doc:"path of the file or folder there"`
-	Files int                `json:"files" doc:"how many files were taken there"`
+	Files int                `json:"files" doc:"number of files that were taken there"`
 	File  *FileView          `json:"file,omitempty" doc:"the file; absent for a folder"`
 }
 

@@ -36,7 +36,7 @@ type DeleteResult struct {
 	ID      string `json:"file_id,omitempty" doc:"id of the file that was deleted; absent for a folder"`
 	Path    string `json:"path" doc:"path of the file or folder in its group, with slashes"`
 	Version uint64 `json:"version,omitempty" doc:"that says the file is gone; absent for a folder"`
-	Deleted int    `json:"deleted,omitempty" doc:"how many files of the folder were deleted"`
+	Deleted int    `json:"deleted,omitempty" doc:"number of files of the folder that were deleted"`
 }
 
 // Delete deletes a file of a group that the caller may write to.

@@ -19,15 +19,15 @@ var groupList = commands.Spec{
 // GroupListParams are the params of vfs.group.list.
 type GroupListParams struct {
 	Find string `json:"find,omitempty" len:"1-128" doc:"only groups with this text in their name or their owner, whatever its case"`
-	Sort string `json:"sort,omitempty" enum:"id,-id,files,-files,bytes,-bytes,owner,-owner" doc:"what to sort by, the highest first behind a minus; by name if absent"`
+	Sort string `json:"sort,omitempty" enum:"id,-id,files,-files,bytes,-bytes,owner,-owner" doc:"field to sort by, the highest first behind a minus; by name if absent"`
 	listing.Page
 }
 
 // GroupListResult is one page of groups of files.
 type GroupListResult struct {
 	Groups     []GroupView `json:"groups" doc:"the groups of this page; empty if none fits"`
-	Total      int         `json:"total" doc:"how many there are on all pages"`
-	NextCursor string      `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int         `json:"total" doc:"number on all pages"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A GroupView is a group of files in a list.
@@ -35,8 +35,8 @@ type GroupView struct {
 	Name  protocol.GroupName `json:"group_name" doc:"name of the group of files"`
 	VFS   protocol.VFSID     `json:"vfs_id" doc:"the VFS that keeps it; local is the bridge's own"`
 	Owner string             `json:"owner,omitempty" doc:"the principal that wrote its first file; absent of files of Caps"`
-	Files int                `json:"files" doc:"how many files it has in the bridge's own VFS; 0 of a group that is kept elsewhere"`
-	Bytes int64              `json:"bytes" doc:"what all kept versions of those files have together"`
+	Files int                `json:"files" doc:"number of its files in the bridge's own VFS; 0 of a group that is kept elsewhere"`
+	Bytes int64              `json:"bytes" doc:"room that all kept versions of those files take together"`
 }
 
 // filesOrder holds the columns that lists of groups can be sorted by.

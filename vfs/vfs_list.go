@@ -39,7 +39,7 @@ type ListResult struct {
 	Group    protocol.GroupName `json:"group_name" doc:"name of the group of files"`
 	Files    []FileView         `json:"files" doc:"by path"`
 	Folders  []string           `json:"folders,omitempty" doc:"paths of the folders that are directly in the folder, if they were asked for; a page counts them too"`
-	Next     string             `json:"next_cursor,omitempty" doc:"where the next page begins"`
+	Next     string             `json:"next_cursor,omitempty" doc:"cursor of the next page"`
 	Snapshot string             `json:"snapshot_id,omitempty" doc:"names the moment of this answer"`
 }
 

@@ -20,11 +20,11 @@ var register = commands.Spec{
 
 // RegisterParams are the params of vfs.register.
 type RegisterParams struct {
-	ID           protocol.VFSID     `json:"vfs_id" doc:"what to call it"`
-	URL          string             `json:"vfs_url" len:"1-512" doc:"where its interface is, https://HOST/vfs"`
+	ID           protocol.VFSID     `json:"vfs_id" doc:"name for it"`
+	URL          string             `json:"vfs_url" len:"1-512" doc:"address of its interface, https://HOST/vfs"`
 	Group        protocol.GroupName `json:"group_name,omitempty" doc:"the group whose files are kept there; cap for the mirror of Caps; all groups when absent, which only an administrator may say"`
 	Inside       protocol.GroupName `json:"remote_group,omitempty" doc:"the group over there that takes everything, each group here in a folder of its name; needed to keep cap at another AI Bridge; the same groups when absent"`
-	Capabilities []string           `json:"capabilities,omitempty" len:"1-32" each:"1-64" text:"line" doc:"what it can do, for people"`
+	Capabilities []string           `json:"capabilities,omitempty" len:"1-32" each:"1-64" text:"line" doc:"abilities, for people"`
 	Credential   string             `json:"credential,omitempty" len:"1-4096" doc:"token or API key for it; kept encrypted, never shown"`
 }
 
@@ -36,13 +36,13 @@ func (p RegisterParams) Target() commands.Resource {
 // StatusResult tells of a VFS.
 type StatusResult struct {
 	ID           protocol.VFSID `json:"vfs_id" doc:"id of the VFS"`
-	Status       string         `json:"status" enum:"online,offline" doc:"whether it can be reached"`
+	Status       string         `json:"status" enum:"online,offline" doc:"true if it can be reached"`
 	Used         int64          `json:"storage_used" doc:"bytes; to who does not manage the space, of the groups that it may read"`
 	Total        int64          `json:"storage_total" doc:"bytes; 0 if it does not say, and to who does not manage the space"`
 	URL          string         `json:"vfs_url,omitempty" doc:"told to who registered it, and those who manage the space"`
 	Group        string         `json:"group_name,omitempty" doc:"the group that is kept there; all when absent"`
 	Capabilities []string       `json:"capabilities,omitempty" doc:"capabilities as they were given at vfs.register, for people; absent if none were"`
-	Reason       string         `json:"reason,omitempty" doc:"why it cannot be reached"`
+	Reason       string         `json:"reason,omitempty" doc:"reason why it cannot be reached"`
 }
 
 // Register registers a remote VFS, or anew one of the same principal.

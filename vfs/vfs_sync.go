@@ -18,10 +18,10 @@ var syncAll = commands.Spec{
 
 // SyncParams are the params of vfs.sync.
 type SyncParams struct {
-	Action    string             `json:"action,omitempty" enum:"sync-all" default:"sync-all" doc:"what to sync"`
+	Action    string             `json:"action,omitempty" enum:"sync-all" default:"sync-all" doc:"selection to sync"`
 	Group     protocol.GroupName `json:"group_name" doc:"the group of files"`
 	Direction string             `json:"sync_direction,omitempty" enum:"both,to,from" default:"both" doc:"to the VFS, from it, or both ways"`
-	Files     []HeldFile         `json:"files,omitempty" len:"1-1000" doc:"what the caller has, of the paths from cursor on; with files the answer is not split into pages"`
+	Files     []HeldFile         `json:"files,omitempty" len:"1-1000" doc:"holdings of the caller, of the paths from cursor on; with files the answer is not split into pages"`
 	page
 }
 

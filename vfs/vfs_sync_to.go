@@ -27,11 +27,11 @@ type SyncToParams struct {
 type SyncToFile struct {
 	Path        string  `json:"path" len:"1-1024" doc:"relative, with slashes"`
 	Content     string  `json:"content" doc:"all of the file"`
-	Encoding    string  `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" doc:"how content holds the file"`
+	Encoding    string  `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" doc:"state of the file's content"`
 	Checksum    string  `json:"checksum,omitempty" len:"64-64" doc:"the SHA-256 the file must have, hexadecimal"`
 	Version     *uint64 `json:"version,omitempty" doc:"the version the file must have, 0 for one that must not be there, else it is refused with 3003"`
 	ContentType string  `json:"content_type,omitempty" len:"1-255" doc:"kept with the file"`
-	Mtime       int64   `json:"mtime,omitempty" range:"0-9007199254740991" doc:"when the content was changed last, Unix milliseconds; kept with the file"`
+	Mtime       int64   `json:"mtime,omitempty" range:"0-9007199254740991" doc:"time of the last change of the content, Unix milliseconds; kept with the file"`
 }
 
 // Target implements [commands.Targeter].
@@ -41,7 +41,7 @@ func (p SyncToParams) Target() commands.Resource { return groupResource(p.Group)
 type SyncResult struct {
 	Group protocol.GroupName `json:"group_name" doc:"name of the group of files"`
 	Files []SyncedFile       `json:"files" doc:"in the order of the request"`
-	Next  string             `json:"next_cursor,omitempty" doc:"where the next page begins"`
+	Next  string             `json:"next_cursor,omitempty" doc:"cursor of the next page"`
 }
 
 // A SyncedFile says what became of a file.
@@ -51,11 +51,11 @@ type SyncedFile struct {
 	Checksum string          `json:"checksum,omitempty" doc:"SHA-256 of what the VFS has, hexadecimal"`
 	ID       string          `json:"file_id,omitempty" doc:"id of the file through all its versions; absent if the VFS has no such file, and after a failure"`
 	Version  uint64          `json:"version,omitempty" doc:"version that the VFS has; rises with every change; absent if the VFS has no such file, and after a failure"`
-	Mtime    int64           `json:"mtime,omitempty" doc:"when the content was changed last where it came from, as the writer said; Unix milliseconds"`
+	Mtime    int64           `json:"mtime,omitempty" doc:"time of the last change of the content where it came from, as the writer said; Unix milliseconds"`
 	Size     *int64          `json:"size,omitempty" doc:"bytes"`
 	Content  *string         `json:"content,omitempty" doc:"all of the file, as encoding says; only in the answer of vfs.sync.from and only with status synced"`
-	Encoding string          `json:"encoding,omitempty" enum:"utf-8,base64" doc:"how content holds the file"`
-	Error    *SyncedFileFail `json:"error,omitempty" doc:"why it failed"`
+	Encoding string          `json:"encoding,omitempty" enum:"utf-8,base64" doc:"state of the file's content"`
+	Error    *SyncedFileFail `json:"error,omitempty" doc:"reason why it failed"`
 }
 
 // A SyncedFileFail is why a file was not synced.

@@ -15,7 +15,7 @@ type FileView struct {
 	Size        int64  `json:"size" doc:"bytes"`
 	Checksum    string `json:"checksum,omitempty" doc:"SHA-256, hexadecimal"`
 	Modified    int64  `json:"modified" doc:"Unix milliseconds"`
-	Mtime       int64  `json:"mtime,omitempty" doc:"when the content was changed last where it came from, as the writer said; Unix milliseconds"`
+	Mtime       int64  `json:"mtime,omitempty" doc:"time of the last change of the content where it came from, as the writer said; Unix milliseconds"`
 	ContentType string `json:"content_type,omitempty" doc:"media type as the writer gave it; absent if it gave none"`
 	Deleted     bool   `json:"deleted,omitempty" doc:"the file is gone, and remembered for a while"`
 }
@@ -83,7 +83,7 @@ func ListFolder(ctx context.Context, files Files, group, path, cursor string, li
 // A page holds the parameters of every list. Lists are in the order of paths
 // and the cursor is the last path of the page before.
 type page struct {
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
+	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-1024" doc:"next_cursor of the page before"`
 }
 

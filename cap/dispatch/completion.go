@@ -16,8 +16,8 @@ const (
 // A Completion is a policy with its number. On the wire it may be the policy
 // alone.
 type Completion struct {
-	Policy Policy `json:"policy" short:"true" enum:"all,quorum,first,deadline" doc:"when it is complete: all have done it, n have (quorum: the others go on; first: they are cancelled), or whoever has by the deadline"`
-	N      int    `json:"n,omitempty" range:"1-1000" doc:"how many must have done it, for quorum and first"`
+	Policy Policy `json:"policy" short:"true" enum:"all,quorum,first,deadline" doc:"condition of completion: all have done it, n have (quorum: the others go on; first: they are cancelled), or whoever has by the deadline"`
+	N      int    `json:"n,omitempty" range:"1-1000" doc:"number that must have done it, for quorum and first"`
 }
 
 // Validate checks the rules that tags of fields cannot express.

@@ -10,12 +10,12 @@ import (
 
 // A Plan says how a rollout proceeds. Its fields are params of group.dispatch.
 type Plan struct {
-	Rollout    *Pace     `json:"rollout,omitempty" doc:"how fast members are asked; as fast as they answer when absent"`
-	Abort      []Abort   `json:"abort,omitempty" len:"1-3" doc:"when it stops by itself; never when absent"`
-	Retry      *Retry    `json:"retry,omitempty" doc:"who is asked again; nobody when absent"`
-	Window     *Window   `json:"window,omitempty" doc:"when members are asked; always when absent. Who was asked may finish after it"`
-	ScheduleAt time.Time `json:"schedule_at,omitzero" doc:"when it begins, RFC 3339, up to a year from now; at once when absent"`
-	ValidUntil time.Time `json:"valid_until,omitzero" doc:"when nobody is asked any more, RFC 3339, up to 90 days after it begins; 7 days after when absent"`
+	Rollout    *Pace     `json:"rollout,omitempty" doc:"pace at which members are asked; as fast as they answer when absent"`
+	Abort      []Abort   `json:"abort,omitempty" len:"1-3" doc:"time at which it stops by itself; never when absent"`
+	Retry      *Retry    `json:"retry,omitempty" doc:"members that are asked again; none when absent"`
+	Window     *Window   `json:"window,omitempty" doc:"times at which members are asked; always when absent. Members that were asked may finish after them"`
+	ScheduleAt time.Time `json:"schedule_at,omitzero" doc:"time at which it begins, RFC 3339, up to a year from now; at once when absent"`
+	ValidUntil time.Time `json:"valid_until,omitzero" doc:"time from which nobody is asked any more, RFC 3339, up to 90 days after it begins; 7 days after when absent"`
 	Continuous bool      `json:"continuous,omitempty" doc:"whoever the group's selector chooses later, until valid_until, is asked too"`
 }
 
@@ -31,13 +31,13 @@ type Pace struct {
 type Exponential struct {
 	Base      int     `json:"base" range:"1-100000" doc:"members asked in a minute at first"`
 	Factor    float64 `json:"factor" range:"1-10" doc:"by which the rate grows each time, more than 1"`
-	OnSuccess int     `json:"on_success" range:"1-100000" doc:"how many members have to succeed for it to grow"`
+	OnSuccess int     `json:"on_success" range:"1-100000" doc:"number of members that have to succeed for it to grow"`
 }
 
 // A Canary is the members that are asked first.
 type Canary struct {
-	Count   int    `json:"count" range:"1-10000" doc:"how many"`
-	Wait    string `json:"then_wait_for" enum:"success,approval" doc:"what lets the others be asked: that enough of them succeed, or that somebody approves when all of them have ended"`
+	Count   int    `json:"count" range:"1-10000" doc:"number"`
+	Wait    string `json:"then_wait_for" enum:"success,approval" doc:"condition for asking the others: that enough of them succeed, or that somebody approves when all of them have ended"`
 	Percent int    `json:"success_percent,omitempty" range:"1-100" doc:"with success, how many percent of them have to; 100 when absent"`
 }
 
@@ -45,7 +45,7 @@ type Canary struct {
 type Abort struct {
 	On      string `json:"on" enum:"failed,rejected,timed_out,any" doc:"which ends of members count; any: all three"`
 	Percent int    `json:"percent" range:"1-100" doc:"of the members that have ended, how many percent are too many"`
-	After   int    `json:"after" range:"1-100000" doc:"how many members have to have ended before that counts"`
+	After   int    `json:"after" range:"1-100000" doc:"number of members that have to have ended before that counts"`
 }
 
 // Retry says who is asked again.

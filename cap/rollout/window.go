@@ -12,8 +12,8 @@ import (
 
 // A Window is when members are asked.
 type Window struct {
-	Cron     string `json:"cron" len:"1-128" doc:"when it opens: minute, hour, day of the month, month, day of the week, such as 0 2 * * SAT. A time that a change of the clocks leaves out opens it at once after"`
-	Duration int64  `json:"duration_ms" range:"60000-604800000" doc:"how long it stays open, in milliseconds of real time"`
+	Cron     string `json:"cron" len:"1-128" doc:"times at which it opens: minute, hour, day of the month, month, day of the week, such as 0 2 * * SAT. A time that a change of the clocks leaves out opens it at once after"`
+	Duration int64  `json:"duration_ms" range:"60000-604800000" doc:"time that it stays open, in milliseconds of real time"`
 	Zone     string `json:"timezone,omitempty" len:"1-64" default:"UTC" doc:"of cron, such as Europe/Berlin"`
 }
 

@@ -33,7 +33,7 @@ type FollowParams struct {
 
 // FollowResult is the result of event.follow.
 type FollowResult struct {
-	Cursor string    `json:"cursor" doc:"where to go on, as after"`
+	Cursor string    `json:"cursor" doc:"entry to go on from, as after"`
 	Missed bool      `json:"missed,omitempty" doc:"events were missed since after: ask anew for what is shown"`
 	Events []Happens `json:"events,omitempty" doc:"the events, the oldest first; absent when they were sent as they came"`
 }

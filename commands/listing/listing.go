@@ -22,7 +22,7 @@ import (
 // all list commands have in common. The parameter "sort" is each command's own,
 // as its tag names the columns.
 type Page struct {
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
+	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-1024" doc:"next_cursor of the page before"`
 }
 

@@ -36,7 +36,7 @@ type capability struct {
 }
 
 type paging struct {
-	Limit  int    `json:"limit" range:"1-1000" default:"100" doc:"how many"`
+	Limit  int    `json:"limit" range:"1-1000" default:"100" doc:"number"`
 	Cursor string `json:"cursor,omitempty"`
 }
 

@@ -183,7 +183,7 @@ func (selfDescribed) JSONSchema() json.RawMessage {
 func TestFieldsDocReplacesTheDescriptionOfItsType(t *testing.T) {
 	t.Parallel()
 	c := compiled(t, struct {
-		Documented selfDescribed `json:"documented" doc:"what is wanted here"`
+		Documented selfDescribed `json:"documented" doc:"wish"`
 		Plain      selfDescribed `json:"plain"`
 	}{})
 	want := `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +

@@ -21,12 +21,12 @@ type ClusterParams struct{}
 
 // A Cluster is what a bridge knows of the place it has among others.
 type Cluster struct {
-	Store    Store    `json:"store" enum:"embedded,nats" doc:"where the state is: in NATS within this process, or in NATS servers"`
+	Store    Store    `json:"store" enum:"embedded,nats" doc:"place of the state: in NATS within this process, or in NATS servers"`
 	Servers  []string `json:"servers,omitempty" doc:"addresses of the NATS servers, without passwords, or of the bridges that keep the state; absent if the bridge is alone"`
 	Replicas int      `json:"replicas" doc:"copies of the state that NATS keeps"`
-	Standby  bool     `json:"standby" doc:"whether a bridge that stands by can take over"`
+	Standby  bool     `json:"standby" doc:"true if a bridge that stands by can take over"`
 	Epoch    uint64   `json:"epoch,omitempty" doc:"number of this run of the bridge, higher with every start; absent if the bridge is alone"`
-	Working  string   `json:"working" enum:"one,all" doc:"how many bridges of the cluster work at a time"`
+	Working  string   `json:"working" enum:"one,all" doc:"number of bridges of the cluster that work at a time"`
 }
 
 // A Store says where the state of a bridge is.
@@ -43,20 +43,20 @@ type ClusterResult struct {
 	BridgeID string `json:"bridge_id" doc:"id of the bridge that answers"`
 	Cluster
 	Members []cluster.Member `json:"members" doc:"the living bridges that share the state, this one too, the oldest first; the oldest does what exactly one does"`
-	Peers   []Peer           `json:"peers,omitempty" doc:"how messages go to the other bridges that work, or are served by others; absent if the bridge works alone"`
-	Parts   []Part           `json:"parts" doc:"what the bridge cannot work without"`
+	Peers   []Peer           `json:"peers,omitempty" doc:"way of messages to the other bridges that work, or are served by others; absent if the bridge works alone"`
+	Parts   []Part           `json:"parts" doc:"needs without which the bridge does not work"`
 }
 
 // A Peer is another bridge, as messages are relayed to it.
 type Peer struct {
 	BridgeID string `json:"bridge_id" doc:"id of the other bridge"`
 	Epoch    uint64 `json:"epoch,omitempty" doc:"number of its run; absent if none is known"`
-	By       Way    `json:"by" enum:"direct,nats" doc:"how messages go to it: over a connection of their own, or over NATS"`
-	Address  string `json:"address,omitempty" doc:"where it listens for direct connections, HOST:PORT; absent if one of the two bridges does not"`
-	Since    int64  `json:"since,omitempty" doc:"when the direct connection was made, Unix milliseconds; absent if there is none"`
-	Why      string `json:"why,omitempty" doc:"why there is no direct connection although both listen; absent if there is one"`
-	Open     bool   `json:"open" doc:"whether messages flow"`
-	Queued   int    `json:"queued_bytes" doc:"what it has not accepted, in bytes"`
+	By       Way    `json:"by" enum:"direct,nats" doc:"way of messages to it: over a connection of their own, or over NATS"`
+	Address  string `json:"address,omitempty" doc:"address at which it listens for direct connections, HOST:PORT; absent if one of the two bridges does not"`
+	Since    int64  `json:"since,omitempty" doc:"time at which the direct connection was made, Unix milliseconds; absent if there is none"`
+	Why      string `json:"why,omitempty" doc:"reason why there is no direct connection although both listen; absent if there is one"`
+	Open     bool   `json:"open" doc:"true if messages flow"`
+	Queued   int    `json:"queued_bytes" doc:"bytes that it has not accepted"`
 	Dropped  uint64 `json:"dropped" doc:"messages of QoS 0 that it did not get because it does not keep up"`
 }
 
@@ -72,8 +72,8 @@ const (
 // A Part is one thing that a bridge cannot work without.
 type Part struct {
 	Name string `json:"name" doc:"name of the part: lease, nats, store, claims, audit, mqtt, disk"`
-	OK   bool   `json:"ok" doc:"whether it works"`
-	Why  string `json:"why,omitempty" doc:"why not; absent if it does"`
+	OK   bool   `json:"ok" doc:"true if it works"`
+	Why  string `json:"why,omitempty" doc:"reason why it does not; absent if it does"`
 }
 
 // A Check says why a part does not work, or nil.

@@ -25,11 +25,11 @@ type ConfigResult struct {
 // A Setting is one thing that a bridge can be told.
 type Setting struct {
 	Name    string `json:"name" doc:"path of the setting in the file, such as log.level"`
-	Value   any    `json:"value" doc:"what it is; of addresses without passwords, of issuers and MCP servers their names only"`
-	Changed bool   `json:"changed,omitempty" doc:"whether that is not the default"`
+	Value   any    `json:"value" doc:"setting; of addresses without passwords, of issuers and MCP servers their names only"`
+	Changed bool   `json:"changed,omitempty" doc:"true if that is not the default"`
 	Flag    string `json:"flag,omitempty" doc:"flag of aibridge serve; absent if it is set in the file only"`
 	Env     string `json:"env,omitempty" doc:"environment variable; absent if it is set in the file only"`
-	About   string `json:"about,omitempty" doc:"what it means"`
+	About   string `json:"about,omitempty" doc:"meaning"`
 }
 
 // Config shows the configuration.

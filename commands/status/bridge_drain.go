@@ -26,7 +26,7 @@ type DrainParams struct {
 // DrainResult is the result of bridge.drain.
 type DrainResult struct {
 	cluster.Node
-	Already bool     `json:"already,omitempty" doc:"whether it was ending before it was asked"`
+	Already bool     `json:"already,omitempty" doc:"true if it was ending before it was asked"`
 	Clients int      `json:"clients" doc:"clients that it has to send away; 0 if it was ending already"`
 	Window  int      `json:"window_seconds" doc:"over how many seconds it sends them; 0 if it was ending already"`
 	Others  []string `json:"others" doc:"ids of the bridges that take over, the oldest first"`

@@ -24,10 +24,10 @@ type Result struct {
 	BridgeID  string    `json:"bridge_id" doc:"id of the bridge"`
 	Version   string    `json:"version" doc:"version of the program"`
 	Protocol  string    `json:"protocol" doc:"version of the protocol"`
-	StartedAt int64     `json:"started_at" doc:"when the bridge was started, Unix milliseconds"`
-	Ready     bool      `json:"ready" doc:"whether the bridge can do its work"`
-	Why       string    `json:"why,omitempty" doc:"why it cannot; absent if it can"`
-	Readings  []Reading `json:"readings" doc:"what went through it"`
+	StartedAt int64     `json:"started_at" doc:"time at which the bridge was started, Unix milliseconds"`
+	Ready     bool      `json:"ready" doc:"true if the bridge can do its work"`
+	Why       string    `json:"why,omitempty" doc:"reason why it cannot; absent if it can"`
+	Readings  []Reading `json:"readings" doc:"amounts that went through it"`
 }
 
 // A Reading is one figure over the last hour.

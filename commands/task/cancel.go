@@ -19,7 +19,7 @@ var cancel = commands.Spec{
 // CancelParams name a task and say why it is cancelled.
 type CancelParams struct {
 	TaskID protocol.TaskID `json:"task_id" doc:"id of the task"`
-	Reason string          `json:"reason,omitempty" len:"1-256" text:"lines" doc:"why, for whoever asks later"`
+	Reason string          `json:"reason,omitempty" len:"1-256" text:"lines" doc:"reason, for later questions"`
 }
 
 // Target is the task.

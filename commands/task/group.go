@@ -27,24 +27,24 @@ type Source interface {
 type Group struct {
 	Cap        protocol.CapID        `json:"cap_id" doc:"the Cap"`
 	Group      protocol.GroupID      `json:"group_id" doc:"the group"`
-	Capability protocol.CapabilityID `json:"capability_id" doc:"what every member is to do"`
+	Capability protocol.CapabilityID `json:"capability_id" doc:"work for every member"`
 	Params     json.RawMessage       `json:"params,omitempty" doc:"with which parameters; in task.get only"`
-	Completion string                `json:"completion" doc:"when it is complete: all, quorum, first, deadline"`
-	N          int                   `json:"n,omitempty" doc:"how many must have done it, for quorum and first"`
+	Completion string                `json:"completion" doc:"condition of completion: all, quorum, first, deadline"`
+	N          int                   `json:"n,omitempty" doc:"number that must have done it, for quorum and first"`
 	Deadline   int64                 `json:"deadline" doc:"Unix milliseconds"`
-	Counts     map[string]int        `json:"counts,omitempty" doc:"how many members are in which state"`
+	Counts     map[string]int        `json:"counts,omitempty" doc:"number of members by state"`
 	Members    []Member              `json:"members,omitempty" doc:"in the order of the roster; of a rollout group.rollout.members lists them"`
 	Rollout    *Rollout              `json:"rollout,omitempty" doc:"of a rollout: how it proceeds"`
 }
 
 // A Rollout is how a dispatch to a fleet proceeds.
 type Rollout struct {
-	Selector   string     `json:"selector,omitempty" doc:"what chose the members"`
-	Continuous bool       `json:"continuous,omitempty" doc:"whether others may join"`
-	Reason     string     `json:"reason,omitempty" doc:"why it is paused, aborted or waits"`
-	Rate       float64    `json:"rate_per_minute,omitempty" doc:"how many members may be asked in a minute now; absent for any number"`
-	Opens      *time.Time `json:"opens_at,omitempty" doc:"when members are asked next; absent if that is now"`
-	ValidUntil time.Time  `json:"valid_until" doc:"when nobody is asked any more"`
+	Selector   string     `json:"selector,omitempty" doc:"selector that chose the members"`
+	Continuous bool       `json:"continuous,omitempty" doc:"true if others may join"`
+	Reason     string     `json:"reason,omitempty" doc:"reason why it is paused, aborted or waits"`
+	Rate       float64    `json:"rate_per_minute,omitempty" doc:"number of members that may be asked in a minute now; absent for any number"`
+	Opens      *time.Time `json:"opens_at,omitempty" doc:"time at which members are asked next; absent if that is now"`
+	ValidUntil time.Time  `json:"valid_until" doc:"time from which nobody is asked any more"`
 	Approval   string     `json:"approval_id,omitempty" doc:"the approval of its canary"`
 }
 
@@ -53,13 +53,13 @@ type Member struct {
 	Skill    protocol.SkillID `json:"skill_id" doc:"the skill"`
 	Role     string           `json:"role,omitempty" doc:"its role in the group"`
 	Agent    protocol.AgentID `json:"agent_id,omitempty" doc:"the agent that was asked"`
-	State    string           `json:"state" enum:"pending,accepted,running,ok,failed,rejected,timed_out,offline,denied,cancelled" doc:"how far it has come"`
+	State    string           `json:"state" enum:"pending,accepted,running,ok,failed,rejected,timed_out,offline,denied,cancelled" doc:"state of the work"`
 	At       int64            `json:"at" doc:"since when, Unix milliseconds"`
-	AskedAt  int64            `json:"asked_at,omitempty" doc:"when it was asked first, Unix milliseconds; absent if it was not"`
-	Attempts int              `json:"attempts,omitempty" doc:"how often the request was sent to it; at least, if the bridge was started anew"`
-	Progress json.RawMessage  `json:"progress,omitempty" doc:"what it told of its work last, while it is at it; up to 4 KiB"`
+	AskedAt  int64            `json:"asked_at,omitempty" doc:"time at which it was asked first, Unix milliseconds; absent if it was not"`
+	Attempts int              `json:"attempts,omitempty" doc:"number of times that the request was sent to it; at least, if the bridge was started anew"`
+	Progress json.RawMessage  `json:"progress,omitempty" doc:"last report of its work, while it is at it; up to 4 KiB"`
 	Late     bool             `json:"late,omitempty" doc:"it answered when the task had ended"`
 	Data     json.RawMessage  `json:"data,omitempty" doc:"its result"`
 	Dropped  bool             `json:"data_dropped,omitempty" doc:"its result was more than is kept: 64 KiB, or 512 KiB of all members together"`
-	Error    *Failure         `json:"error,omitempty" doc:"why it has no result"`
+	Error    *Failure         `json:"error,omitempty" doc:"reason why it has no result"`
 }

@@ -26,15 +26,15 @@ type ListParams struct {
 	Cap       protocol.CapID   `json:"cap_id,omitempty" doc:"only tasks of groups of this Cap"`
 	Group     protocol.GroupID `json:"group_id,omitempty" doc:"only tasks of groups of this id"`
 	Find      string           `json:"find,omitempty" len:"1-128" doc:"only tasks with this text in their id, command, Cap, group or capability, whatever its case"`
-	Sort      string           `json:"sort,omitempty" enum:"id,-id,command,-command,state,-state,principal,-principal,ended_at,-ended_at" doc:"what to sort by, the highest first behind a minus; the latest first if absent"`
+	Sort      string           `json:"sort,omitempty" enum:"id,-id,command,-command,state,-state,principal,-principal,ended_at,-ended_at" doc:"field to sort by, the highest first behind a minus; the latest first if absent"`
 	listing.Page
 }
 
 // ListResult is one page of tasks.
 type ListResult struct {
 	Tasks      []Task `json:"tasks" doc:"the tasks, without their results"`
-	Total      int    `json:"total" doc:"how many there are on all pages"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int    `json:"total" doc:"number on all pages"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // order holds the columns that lists of tasks can be sorted by. Ids rise with time.

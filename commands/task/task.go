@@ -36,17 +36,17 @@ func (s State) over() bool {
 // A Task is one command that runs without its caller waiting.
 type Task struct {
 	ID        protocol.TaskID  `json:"task_id" doc:"id of the task"`
-	Command   string           `json:"command" doc:"what it runs"`
-	State     State            `json:"state" enum:"pending,waiting,running,paused,aborted,succeeded,complete,partial,failed,cancelled" doc:"how far it has come; waiting: for somebody to agree; complete and partial are of group tasks, paused and aborted of rollouts"`
-	Principal string           `json:"principal" doc:"who started it"`
-	Kind      protocol.Kind    `json:"kind,omitempty" doc:"what sort of party that is: operator, agent or skill"`
+	Command   string           `json:"command" doc:"command that it runs"`
+	State     State            `json:"state" enum:"pending,waiting,running,paused,aborted,succeeded,complete,partial,failed,cancelled" doc:"state of the work; waiting: for somebody to agree; complete and partial are of group tasks, paused and aborted of rollouts"`
+	Principal string           `json:"principal" doc:"principal who started it"`
+	Kind      protocol.Kind    `json:"kind,omitempty" doc:"kind of that party: operator, agent or skill"`
 	Space     protocol.SpaceID `json:"space_id" doc:"space it belongs to"`
 	TraceID   string           `json:"trace_id,omitempty" doc:"trace of the request that started it"`
-	Started   time.Time        `json:"started_at" doc:"when it was started"`
-	Ended     *time.Time       `json:"ended_at,omitempty" doc:"when it ended"`
+	Started   time.Time        `json:"started_at" doc:"time at which it was started"`
+	Ended     *time.Time       `json:"ended_at,omitempty" doc:"time at which it ended"`
 	Result    json.RawMessage  `json:"result,omitempty" doc:"result of the command, once it has succeeded"`
-	Error     *Failure         `json:"error,omitempty" doc:"why it did not succeed"`
-	Progress  *Progress        `json:"progress,omitempty" doc:"what it told last"`
+	Error     *Failure         `json:"error,omitempty" doc:"reason why it did not succeed"`
+	Progress  *Progress        `json:"progress,omitempty" doc:"last report"`
 	Owner     string           `json:"owner,omitempty" doc:"bridge that runs it, as ID/EPOCH; absent where one bridge works by itself"`
 	Waits     *Waits           `json:"waits,omitempty" doc:"of a waiting task: what it waits for"`
 	Group     *Group           `json:"group,omitempty" doc:"of a group task: who was asked and what they answered"`
@@ -63,7 +63,7 @@ type Waits struct {
 // A Failure is why a task did not succeed.
 type Failure struct {
 	Code    protocol.Code  `json:"code" doc:"error code"`
-	Message string         `json:"message" doc:"what went wrong"`
+	Message string         `json:"message" doc:"fault"`
 	Details map[string]any `json:"details" doc:"more about it"`
 }
 
@@ -71,7 +71,7 @@ type Failure struct {
 type Progress struct {
 	Event string          `json:"event" doc:"name of the event"`
 	Seq   uint64          `json:"seq" doc:"number of the event, from 1"`
-	Data  json.RawMessage `json:"data,omitempty" doc:"what the event says"`
+	Data  json.RawMessage `json:"data,omitempty" doc:"content of the event"`
 }
 
 // end is the task as it is after its command returned.

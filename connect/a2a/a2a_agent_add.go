@@ -19,13 +19,13 @@ var agentAdd = commands.Spec{
 
 // AddParams are the params of a2a.agent.add.
 type AddParams struct {
-	ID         protocol.AgentID `json:"agent_id" doc:"what to call the agent, and its skill, here"`
-	URL        string           `json:"url,omitempty" len:"1-1024" doc:"where its card is; the usual path if only a host is named"`
+	ID         protocol.AgentID `json:"agent_id" doc:"name of the agent, and of its skill, here"`
+	URL        string           `json:"url,omitempty" len:"1-1024" doc:"address of its card; the usual path if only a host is named"`
 	MQTT       string           `json:"mqtt,omitempty" len:"5-200" pattern:"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$" doc:"instead of a url: ORG/UNIT/AGENT, of an agent that has published its card by A2A over MQTT in the same space"`
 	Credential string           `json:"credential,omitempty" len:"1-4096" text:"line" doc:"value of the header Authorization, such as Bearer TOKEN; kept encrypted, never shown, sent to the host of the URL alone"`
 	Extended   bool             `json:"extended,omitempty" doc:"use the extended card, which agents show to those whom they know; any change of it needs approval"`
-	Risk       string           `json:"risk,omitempty" enum:"low,medium,high,ask,deny" doc:"what can go wrong when it is asked: with high or ask a model needs an approval, with deny it may not at all; ask by default"`
-	Timeout    int64            `json:"timeout_ms,omitempty" range:"1000-600000" doc:"how long one call may take, milliseconds; 600000 by default"`
+	Risk       string           `json:"risk,omitempty" enum:"low,medium,high,ask,deny" doc:"danger of asking it: with high or ask a model needs an approval, with deny it may not at all; ask by default"`
+	Timeout    int64            `json:"timeout_ms,omitempty" range:"1000-600000" doc:"time that one call may take, milliseconds; 600000 by default"`
 	Space      protocol.SpaceID `json:"space_id,omitempty" doc:"the space it is used in, the caller's own by default"`
 }
 

@@ -21,7 +21,7 @@ var agentList = commands.Spec{
 type ListParams struct {
 	State State            `json:"state,omitempty" enum:"new,approved,changed" doc:"only agents in this state"`
 	Space protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
-	Sort  string           `json:"sort,omitempty" enum:"id,-id,added_at,-added_at" doc:"what to sort by, the highest first behind a minus; by id if absent"`
+	Sort  string           `json:"sort,omitempty" enum:"id,-id,added_at,-added_at" doc:"field to sort by, the highest first behind a minus; by id if absent"`
 	listing.Page
 }
 

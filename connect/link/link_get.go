@@ -30,13 +30,13 @@ type GetResult struct {
 	View
 	ClientID  string     `json:"client_id" doc:"client id of the link's session on the bridge, for session.get and session.trace.start"`
 	RemoteID  string     `json:"remote_client_id" doc:"client id at the remote broker"`
-	Principal string     `json:"principal,omitempty" doc:"who the link acts for; absent until that is known"`
+	Principal string     `json:"principal,omitempty" doc:"principal that the link acts for; absent until that is known"`
 	Version   string     `json:"version" doc:"version of MQTT at the remote broker"`
 	Inflight  int        `json:"inflight" doc:"messages sent to the remote broker that it has not acknowledged"`
 	Queued    int        `json:"queued" doc:"messages that wait for the remote broker"`
 	Bytes     int        `json:"queued_bytes" doc:"topics and payloads of these"`
-	Out       []RuleView `json:"out" doc:"what goes to the remote broker"`
-	In        []RuleView `json:"in" doc:"what comes from it"`
+	Out       []RuleView `json:"out" doc:"messages that go to the remote broker"`
+	In        []RuleView `json:"in" doc:"messages that come from it"`
 	Counts    []Count    `json:"counts" doc:"messages since the bridge started"`
 	Refused   []string   `json:"refused" doc:"filters that a broker refuses, and what the last message was refused for"`
 }
@@ -53,7 +53,7 @@ type RuleView struct {
 type Count struct {
 	Direction string `json:"direction" doc:"out or in"`
 	Outcome   string `json:"outcome" doc:"carried; refused by a broker; looped, as it had been there; unmapped, as no rule fits; or too_large"`
-	Messages  uint64 `json:"messages" doc:"how many"`
+	Messages  uint64 `json:"messages" doc:"number"`
 }
 
 // Get shows one link.

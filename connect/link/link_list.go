@@ -18,7 +18,7 @@ var linkList = commands.Spec{
 
 // ListParams are the params of link.list.
 type ListParams struct {
-	Sort string `json:"sort,omitempty" enum:"id,-id,waiting,-waiting,lost,-lost" doc:"what to sort by, the highest first behind a minus; by name if absent"`
+	Sort string `json:"sort,omitempty" enum:"id,-id,waiting,-waiting,lost,-lost" doc:"field to sort by, the highest first behind a minus; by name if absent"`
 	listing.Page
 }
 
@@ -28,21 +28,21 @@ func (p ListParams) Target() commands.Resource { return commands.Resource{Type: 
 // ListResult is one page of links.
 type ListResult struct {
 	Links      []View `json:"links" doc:"the links of this page, by name; empty if there are none"`
-	Total      int    `json:"total" doc:"how many there are on all pages"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int    `json:"total" doc:"number on all pages"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A View is a link as callers see it in a list.
 type View struct {
 	Name    string           `json:"link" doc:"name of the link"`
 	State   State            `json:"state" doc:"connecting, connected or down"`
-	Since   int64            `json:"since" doc:"when it came into this state, Unix milliseconds"`
-	Problem string           `json:"problem,omitempty" doc:"why it is down; absent while it is connected"`
+	Since   int64            `json:"since" doc:"time at which it came into this state, Unix milliseconds"`
+	Problem string           `json:"problem,omitempty" doc:"reason why it is down; absent while it is connected"`
 	URL     string           `json:"url" doc:"address of the remote broker"`
-	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"where its messages come from and go to; absent until its principal is known"`
+	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"space that its messages come from and go to; absent until its principal is known"`
 	Waiting int              `json:"waiting" doc:"messages that the remote broker has not acknowledged, those that wait included"`
 	Dropped uint64           `json:"dropped" doc:"messages that found the queue full, since the bridge started"`
-	Lost    uint64           `json:"lost" doc:"how often the connection was lost, since the bridge started"`
+	Lost    uint64           `json:"lost" doc:"number of losses of the connection, since the bridge started"`
 }
 
 var order = listing.Order[View]{

@@ -17,7 +17,7 @@ import (
 
 // A Config names a remote broker, and the topics that go there and come from it.
 type Config struct {
-	Name string `yaml:"name" doc:"what the link is called; its client id here is link-NAME"`
+	Name string `yaml:"name" doc:"name of the link; its client id here is link-NAME"`
 	URL  string `yaml:"url" doc:"mqtt://host:port, or mqtts:// for TLS; port 1883 or 8883 if it is left out"`
 
 	Version  string `yaml:"version" doc:"5 or 3.1.1; 5 by default"`
@@ -35,19 +35,19 @@ type Config struct {
 	Inflight   int    `yaml:"inflight" doc:"messages under way in each direction that are not acknowledged; 100 by default"`
 	Messages   int    `yaml:"queue_messages" doc:"messages that wait for the remote broker at most; mqtt.queue_messages by default"`
 	Bytes      int    `yaml:"queue_bytes" doc:"their topics and payloads, in bytes; mqtt.queue_bytes by default"`
-	UpgradeQoS bool   `yaml:"upgrade_qos" doc:"what goes out is kept and sent with the QoS of its rule, though it was published with less"`
+	UpgradeQoS bool   `yaml:"upgrade_qos" doc:"messages out are kept and sent with the QoS of its rule, though they were published with less"`
 	Status     string `yaml:"status_topic" doc:"topic at the remote broker that says, retained, online or offline"`
 
-	Out []Rule `yaml:"out" doc:"what goes to the remote broker"`
-	In  []Rule `yaml:"in" doc:"what comes from the remote broker"`
+	Out []Rule `yaml:"out" doc:"messages that go to the remote broker"`
+	In  []Rule `yaml:"in" doc:"messages that come from the remote broker"`
 }
 
 // A Rule carries messages in one direction. Their topic begins with one prefix
 // here and with the other one there; Topic is the rest.
 type Rule struct {
 	Topic  string `yaml:"topic" doc:"topic filter, without the prefixes"`
-	Local  string `yaml:"local" doc:"what topics begin with here"`
-	Remote string `yaml:"remote" doc:"what topics begin with at the remote broker"`
+	Local  string `yaml:"local" doc:"beginning of topics here"`
+	Remote string `yaml:"remote" doc:"beginning of topics at the remote broker"`
 	QoS    int    `yaml:"qos" doc:"highest QoS; 1 by default"`
 	Retain string `yaml:"retain" doc:"keep: a message is retained if it was; never; always; keep by default"`
 }

@@ -89,7 +89,7 @@ func failed(req *protocol.Request, err *protocol.Error) *protocol.Response {
 }
 
 type echoParams struct {
-	Text string `json:"text" doc:"what to say" len:"1-32"`
+	Text string `json:"text" doc:"text" len:"1-32"`
 }
 
 type echoResult struct {

@@ -19,7 +19,7 @@ func (allowAll) Authorize(context.Context, *protocol.Principal, string, commands
 func (allowAll) ActFor(context.Context, *protocol.Principal, string) error { return nil }
 
 type countParams struct {
-	To int `json:"to" range:"1-10" doc:"how far to count"`
+	To int `json:"to" range:"1-10" doc:"end of the count"`
 }
 
 type countResult struct {

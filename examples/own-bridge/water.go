@@ -25,7 +25,7 @@ type waterParams struct {
 
 type waterResult struct {
 	Bed    string  `json:"bed" doc:"the bed that was watered"`
-	Litres float64 `json:"litres" doc:"how much water it got, in litres"`
+	Litres float64 `json:"litres" doc:"water that it got, in litres"`
 }
 
 // water would open a valve here.

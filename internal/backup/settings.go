@@ -4,7 +4,7 @@ package backup
 type Settings struct {
 	EveryHours      int    `yaml:"every_hours" doc:"hours between two backups that the bridge makes by itself; 0 for none"`
 	Dir             string `yaml:"dir" doc:"folder that they are written to, on another disk at best; backups in the data folder when empty"`
-	Keep            int    `yaml:"keep" doc:"how many of them are kept, the newest ones"`
+	Keep            int    `yaml:"keep" doc:"number of them that are kept, the newest ones"`
 	KeepDays        int    `yaml:"keep_days" doc:"days after which one is removed even so, but for the newest; 0 never"`
 	WithoutContents bool   `yaml:"without_contents" doc:"leave out the contents of files, which may be many"`
 }

@@ -60,7 +60,7 @@ type Config struct {
 	Hosts      []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
 	Origins    []string `yaml:"origins" doc:"origins of web pages that may use HTTP and WebSocket"`
 	AcceptLoss bool     `yaml:"accept_loss" doc:"start although the store notices that it has lost registrations, MQTT sessions or messages"`
-	Drain      int      `yaml:"drain_seconds" doc:"how long calls in flight have to end when the bridge stops"`
+	Drain      int      `yaml:"drain_seconds" doc:"time that calls in flight have to end when the bridge stops"`
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
 	MQTT          mqttdoor.Settings `yaml:"mqtt"`

@@ -36,14 +36,14 @@ func (s State) over() bool { return s != Pending && s != Approved }
 type Approval struct {
 	ID      string           `json:"approval_id" doc:"id of the approval"`
 	State   State            `json:"state" enum:"pending,approved,used,denied,expired,withdrawn" doc:"pending; approved but not run yet; used: let through once; denied; expired: nobody decided in time; withdrawn: the call ended first"`
-	Space   protocol.SpaceID `json:"space_id" doc:"where it happens; approvers are of this space"`
-	Tool    string           `json:"tool" doc:"what the model wants to run"`
+	Space   protocol.SpaceID `json:"space_id" doc:"space in which it happens; its approvers are of this space"`
+	Tool    string           `json:"tool" doc:"call that the model wants to run"`
 	Title   string           `json:"title,omitempty" doc:"of the tool, in the words of who declared it"`
-	Source  string           `json:"source,omitempty" doc:"where the tool comes from: skill, group, command, mcp:SERVER"`
+	Source  string           `json:"source,omitempty" doc:"source of the tool: skill, group, command, mcp:SERVER"`
 	Args    json.RawMessage  `json:"arguments" doc:"with what, as it would be run"`
 	Roster  []string         `json:"roster,omitempty" doc:"the skills it would reach, of a group"`
 	Risk    string           `json:"risk,omitempty" doc:"of the capability, in its own words"`
-	Why     string           `json:"why" doc:"why somebody has to agree"`
+	Why     string           `json:"why" doc:"reason why somebody has to agree"`
 	Policy  string           `json:"policy,omitempty" doc:"version of the policies under which it was asked: the beginning of a SHA-256 of their texts"`
 	Hash    string           `json:"hash" doc:"SHA-256 of tool, arguments and roster"`
 	Nonce   string           `json:"nonce,omitempty" doc:"to be given to approval.decide; it stands for exactly what is shown here"`
@@ -57,26 +57,26 @@ type Approval struct {
 	Task      string           `json:"task_id,omitempty" doc:"task it is part of"`
 	TraceID   string           `json:"trace_id,omitempty" doc:"trace it is part of"`
 
-	DecidedBy string `json:"decided_by,omitempty" doc:"who decided"`
+	DecidedBy string `json:"decided_by,omitempty" doc:"principal who decided"`
 	DecidedAt int64  `json:"decided_at,omitempty" doc:"Unix ms"`
 	EndedAt   int64  `json:"ended_at,omitempty" doc:"Unix ms; when it was used, expired or withdrawn"`
-	Reason    string `json:"reason,omitempty" doc:"why it was decided or ended so"`
+	Reason    string `json:"reason,omitempty" doc:"reason why it was decided or ended so"`
 
 	UsedUnder string `json:"used_under,omitempty" doc:"version of the policies that let the call through, if they were others by then"`
 
 	Replaces string   `json:"replaces,omitempty" doc:"the approval that this one takes the place of: the call was not the one approved any more"`
-	Changes  []string `json:"changes,omitempty" doc:"how the call differs from the one that was asked about before"`
+	Changes  []string `json:"changes,omitempty" doc:"differences of the call from the one that was asked about before"`
 
-	Deciders    Deciders `json:"deciders,omitzero" doc:"who may decide, of those whom policy lets decide; absent for all of them"`
-	Needs       int      `json:"needs,omitempty" doc:"how many have to agree; 1 if absent"`
-	Votes       []Vote   `json:"votes,omitempty" doc:"who has agreed so far"`
+	Deciders    Deciders `json:"deciders,omitzero" doc:"people who may decide, of those whom policy lets decide; absent for all of them"`
+	Needs       int      `json:"needs,omitempty" doc:"number of those who have to agree; 1 if absent"`
+	Votes       []Vote   `json:"votes,omitempty" doc:"people who have agreed so far"`
 	RemindedAt  int64    `json:"reminded_at,omitempty" doc:"Unix ms; when those who could decide were reminded last"`
 	EscalatesAt int64    `json:"escalates_at,omitempty" doc:"Unix ms; when more people may decide"`
 	EscalatedAt int64    `json:"escalated_at,omitempty" doc:"Unix ms; since when more people may decide"`
-	EscalatesTo Deciders `json:"escalates_to,omitzero" doc:"who these are"`
-	Edits       int      `json:"edits,omitempty" doc:"how often its arguments were changed by people"`
-	EditedBy    string   `json:"edited_by,omitempty" doc:"who changed them last; somebody else has to agree to that"`
-	EditedFor   string   `json:"edited_for,omitempty" doc:"why they were changed"`
+	EscalatesTo Deciders `json:"escalates_to,omitzero" doc:"these deciders"`
+	Edits       int      `json:"edits,omitempty" doc:"number of times that people changed its arguments"`
+	EditedBy    string   `json:"edited_by,omitempty" doc:"principal who changed them last; somebody else has to agree to that"`
+	EditedFor   string   `json:"edited_for,omitempty" doc:"reason why they were changed"`
 	Link        string   `json:"link,omitempty" doc:"address of the page at which it is decided; absent if the bridge does not know its own"`
 }
 

@@ -20,8 +20,8 @@ var approvalBatch = commands.Spec{
 // BatchParams are the params of approval.batch.
 type BatchParams struct {
 	Approvals []Shown `json:"approvals" len:"1-100" audit:"yes" doc:"those that are decided about, as they were shown"`
-	Decision  string  `json:"decision" enum:"approve,deny" audit:"yes" doc:"what to do"`
-	Reason    string  `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"why; the models read it when the calls are denied"`
+	Decision  string  `json:"decision" enum:"approve,deny" audit:"yes" doc:"action"`
+	Reason    string  `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"reason; the models read it when the calls are denied"`
 }
 
 // A Shown is an approval as somebody has seen it.
@@ -32,15 +32,15 @@ type Shown struct {
 
 // BatchResult is the result of approval.batch.
 type BatchResult struct {
-	Decided []Decided `json:"decided" doc:"what became of each, in the order of the params"`
-	Failed  int       `json:"failed" doc:"how many could not be decided"`
+	Decided []Decided `json:"decided" doc:"outcome of each, in the order of the params"`
+	Failed  int       `json:"failed" doc:"number that could not be decided"`
 }
 
 // A Decided is what became of one approval of several.
 type Decided struct {
 	ID      string        `json:"approval_id" doc:"id of the approval"`
 	State   State         `json:"state,omitempty" doc:"approved or denied; pending if more have to agree; absent if it could not be decided"`
-	Code    protocol.Code `json:"code,omitempty" doc:"why it could not be decided"`
+	Code    protocol.Code `json:"code,omitempty" doc:"reason why it could not be decided"`
 	Message string        `json:"message,omitempty" doc:"the same in words"`
 }
 

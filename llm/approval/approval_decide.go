@@ -21,8 +21,8 @@ var approvalDecide = commands.Spec{
 type DecideParams struct {
 	ID       string `json:"approval_id" len:"1-64" audit:"yes" doc:"id of the approval"`
 	Nonce    string `json:"nonce" len:"1-64" doc:"of the approval, as it was shown: it stands for tool, arguments and roster"`
-	Decision string `json:"decision" enum:"approve,deny" audit:"yes" doc:"what to do"`
-	Reason   string `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"why; the model reads it when the call is denied"`
+	Decision string `json:"decision" enum:"approve,deny" audit:"yes" doc:"action"`
+	Reason   string `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"reason; the model reads it when the call is denied"`
 }
 
 // Target implements [commands.Targeter].
@@ -34,8 +34,8 @@ func (p DecideParams) Target() commands.Resource {
 type DecideResult struct {
 	ID    string `json:"approval_id" doc:"id of the approval"`
 	State State  `json:"state" enum:"pending,approved,denied" doc:"approved or denied; pending if more have to agree"`
-	Votes int    `json:"votes,omitempty" doc:"how many have agreed"`
-	Needs int    `json:"needs,omitempty" doc:"how many have to; absent if one is enough"`
+	Votes int    `json:"votes,omitempty" doc:"number of those who have agreed"`
+	Needs int    `json:"needs,omitempty" doc:"number of those who have to; absent if one is enough"`
 }
 
 // Decide decides, once for each who may. One denial is enough.

@@ -26,7 +26,7 @@ type EditParams struct {
 	ID     string          `json:"approval_id" len:"1-64" audit:"yes" doc:"id of the approval"`
 	Nonce  string          `json:"nonce" len:"1-64" doc:"of the approval, as it was shown"`
 	Args   json.RawMessage `json:"arguments" doc:"all arguments of the call as they are to be, an object"`
-	Reason string          `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"why; the model reads it"`
+	Reason string          `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"reason; the model reads it"`
 }
 
 // Target implements [commands.Targeter].

@@ -25,15 +25,15 @@ type ListParams struct {
 	Hash    string `json:"hash,omitempty" len:"64" doc:"only calls that were asked about with this hash: the same tool, arguments and roster"`
 	TraceID string `json:"trace_id,omitempty" len:"1-128" doc:"only calls of this trace"`
 	Find    string `json:"find,omitempty" len:"1-128" doc:"only those with this text in tool, title, requester or arguments, whatever its case"`
-	Sort    string `json:"sort,omitempty" enum:"id,-id,tool,-tool,requester,-requester,expires_at,-expires_at,decided_at,-decided_at" doc:"what to sort by, the highest first behind a minus; the latest first if absent"`
+	Sort    string `json:"sort,omitempty" enum:"id,-id,tool,-tool,requester,-requester,expires_at,-expires_at,decided_at,-decided_at" doc:"field to sort by, the highest first behind a minus; the latest first if absent"`
 	listing.Page
 }
 
 // ListResult is the result of approval.list.
 type ListResult struct {
 	Approvals  []Approval `json:"approvals" doc:"the approvals of this page, the newest first; empty if none fits"`
-	Total      int        `json:"total" doc:"how many there are on all pages"`
-	NextCursor string     `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int        `json:"total" doc:"number on all pages"`
+	NextCursor string     `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // order is what lists of approvals can be sorted by. Ids rise with time.

@@ -13,7 +13,7 @@ import (
 type Deciders struct {
 	Roles       []string          `json:"roles,omitempty" yaml:"roles" doc:"roles, one of which is enough"`
 	People      []string          `json:"people,omitempty" yaml:"people" doc:"ids of operators"`
-	Substitutes map[string]string `json:"substitutes,omitempty" yaml:"substitutes" doc:"who decides in place of whom: the substitute by the id of the person"`
+	Substitutes map[string]string `json:"substitutes,omitempty" yaml:"substitutes" doc:"deciders in place of others: the substitute by the id of the person"`
 }
 
 func (d *Deciders) unlimited() bool { return len(d.Roles) == 0 && len(d.People) == 0 }
@@ -61,10 +61,10 @@ type Agreement struct {
 
 // A Vote is what others see of an agreement.
 type Vote struct {
-	By     string `json:"by" doc:"who agreed"`
+	By     string `json:"by" doc:"people who agreed"`
 	For    string `json:"for,omitempty" doc:"in whose place, of a substitute"`
 	At     int64  `json:"at" doc:"Unix ms"`
-	Reason string `json:"reason,omitempty" doc:"why"`
+	Reason string `json:"reason,omitempty" doc:"reason"`
 }
 
 // needs is how many have to agree.

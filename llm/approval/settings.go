@@ -19,14 +19,14 @@ import (
 // are asked.
 type Settings struct {
 	AskAbout      []string          `yaml:"ask_about" doc:"risks of capabilities that somebody must agree to before a model may use them, besides high and ask"`
-	WaitSeconds   int               `yaml:"wait_seconds" doc:"how long a call waits for a decision before it is parked, within its own time"`
-	LifeHours     int               `yaml:"life_hours" doc:"how long a decision about a parked call is of use; 0 is 168, up to 2160, which is 90 days"`
+	WaitSeconds   int               `yaml:"wait_seconds" doc:"time that a call waits for a decision before it is parked, within its own time"`
+	LifeHours     int               `yaml:"life_hours" doc:"time for which a decision about a parked call is of use; 0 is 168, up to 2160, which is 90 days"`
 	LifeByRisk    map[string]int    `yaml:"life_hours_by_risk" doc:"the same by the risk of the capability, such as high: 24; in the file only"`
 	WaitingOwn    int               `yaml:"waiting_own" doc:"calls of one principal that wait for approvals at once; 0 is 500"`
 	Waiting       int               `yaml:"waiting" doc:"calls of one space that wait for approvals at once; 0 is 20000"`
 	WaitingOwnKiB int               `yaml:"waiting_own_kib" doc:"KiB of conversations that are parked for one principal; 0 is 16384"`
 	WaitingKiB    int               `yaml:"waiting_kib" doc:"KiB of conversations that are parked for one space; 0 is 262144"`
-	Rules         []RuleSettings    `yaml:"rules" doc:"who decides about which calls, and by when; the first that fits counts; in the file only"`
+	Rules         []RuleSettings    `yaml:"rules" doc:"deciders about calls, by which call, and their time; the first that fits counts; in the file only"`
 	ConsoleURL    string            `yaml:"console_url" doc:"address at which people reach the console, such as https://bridge.example/: messages then have a link to the call"`
 	MCP           bool              `yaml:"mcp" doc:"offer people at MCP clients the tools approvals.list and approvals.decide: their model can then approve what it is told to"`
 	Mail          MailSettings      `yaml:"mail"`

@@ -31,12 +31,12 @@ var llmChat = commands.Spec{
 // ChatParams are the params of llm.chat.
 type ChatParams struct {
 	Session string           `json:"session_id,omitempty" len:"1-64" pattern:"^[A-Za-z0-9._-]+$" audit:"yes" doc:"the caller's conversation; a new one when absent"`
-	Message string           `json:"message" len:"1-1000000" doc:"what the user says; /help lists what is answered without a model"`
+	Message string           `json:"message" len:"1-1000000" doc:"words of the user; /help lists those that are answered without a model"`
 	Skill   protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf is asked: the caller's, or one it may act for"`
 	Model   string           `json:"model,omitempty" len:"1-128" doc:"that answers from now on; llm.models lists them"`
-	System  *string          `json:"system,omitempty" len:"0-100000" doc:"what the model is told before everything else from now on"`
+	System  *string          `json:"system,omitempty" len:"0-100000" doc:"text that the model is told before everything else from now on"`
 	Tools   []string         `json:"tools,omitempty" len:"0-64" each:"1-256" doc:"patterns of tools that the model may use from now on, such as thermostat.*; none at first"`
-	Rounds  int              `json:"max_tool_rounds,omitempty" range:"1-100" doc:"how often it may use them before it must answer"`
+	Rounds  int              `json:"max_tool_rounds,omitempty" range:"1-100" doc:"number of times that it may use them before it must answer"`
 	Stream  bool             `json:"stream,omitempty" doc:"send llm.delta events while the answer is written"`
 	Literal *bool            `json:"literal,omitempty" doc:"a message that begins with / is for the model too: for those who pass on what others say; by default true for agents and skills, false for operators"`
 	parked.Patience
@@ -64,19 +64,19 @@ func (p ChatParams) Target() commands.Resource {
 // ChatResult is the result of llm.chat.
 type ChatResult struct {
 	Session       string         `json:"session_id" doc:"the conversation"`
-	By            string         `json:"by" enum:"model,command" doc:"who answered: the model, or a slash command"`
+	By            string         `json:"by" enum:"model,command" doc:"source of the answer: the model, or a slash command"`
 	Result        string         `json:"result" doc:"the text of the answer"`
 	Ended         bool           `json:"ended,omitempty" doc:"the conversation is over, by /quit"`
-	Turns         int            `json:"turns" doc:"how often the model has answered in the conversation"`
+	Turns         int            `json:"turns" doc:"number of answers of the model in the conversation"`
 	Model         string         `json:"model,omitempty" doc:"name of the model that answered"`
 	TokensUsed    int            `json:"tokens_used" doc:"tokens of this message and its answer"`
 	ExecutionTime float64        `json:"execution_time" doc:"milliseconds the model took"`
-	FinishReason  string         `json:"finish_reason,omitempty" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"why the answer ended; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
+	FinishReason  string         `json:"finish_reason,omitempty" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"reason for the end of the answer; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
 	FinishDetail  string         `json:"finish_detail,omitempty" doc:"more about it"`
 	Segments      []chat.Segment `json:"segments,omitempty" doc:"the last answer of the model in order"`
 	Usage         *chat.Usage    `json:"usage,omitempty" doc:"tokens by kind"`
 	Cost          float64        `json:"cost,omitempty" doc:"in the currency of the configured prices"`
-	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"what became of the tools"`
+	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"outcome of the tools"`
 
 	Waiting *parked.WaitingEvent `json:"waiting,omitempty" doc:"with finish_reason waiting: the task and the approval"`
 }

@@ -30,7 +30,7 @@ func (p GetParams) Target() commands.Resource {
 // GetResult is a conversation with its messages.
 type GetResult struct {
 	View
-	Messages []chat.Message `json:"messages" doc:"what user and model said, calls of tools and their results, in order; the oldest may be forgotten"`
+	Messages []chat.Message `json:"messages" doc:"words of user and model, calls of tools and their results, in order; the oldest may be forgotten"`
 }
 
 // Get shows a conversation of the caller. One of somebody else does not exist.

@@ -21,33 +21,33 @@ var conversationList = commands.Spec{
 // ListParams are the params of llm.conversation.list.
 type ListParams struct {
 	Find string `json:"find,omitempty" len:"1-128" doc:"only conversations with this text in their id, model, skill or what the user said, whatever its case"`
-	Sort string `json:"sort,omitempty" enum:"id,-id,active_at,-active_at,began_at,-began_at,turns,-turns,tokens,-tokens,cost,-cost" doc:"what to sort by, the highest first behind a minus; the one spoken in last first if absent"`
+	Sort string `json:"sort,omitempty" enum:"id,-id,active_at,-active_at,began_at,-began_at,turns,-turns,tokens,-tokens,cost,-cost" doc:"field to sort by, the highest first behind a minus; the one spoken in last first if absent"`
 	listing.Page
 }
 
 // A View is a conversation as its owner sees it.
 type View struct {
 	ID      string           `json:"session_id" doc:"the conversation"`
-	Title   string           `json:"title,omitempty" doc:"what the user said first of what is kept, shortened"`
+	Title   string           `json:"title,omitempty" doc:"first words of the user among those that are kept, shortened"`
 	Model   string           `json:"model,omitempty" doc:"the model that answers; absent for the default one"`
-	System  string           `json:"system,omitempty" doc:"what the model is told before everything else"`
+	System  string           `json:"system,omitempty" doc:"text that the model is told before everything else"`
 	Skill   protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf is asked"`
 	Tools   []string         `json:"tools" doc:"patterns of tools that the model may use"`
-	Turns   int              `json:"turns" doc:"how often the model has answered, forgotten answers too"`
+	Turns   int              `json:"turns" doc:"number of answers of the model, forgotten ones too"`
 	Tokens  int              `json:"tokens" doc:"tokens of all questions and answers"`
 	Cost    float64          `json:"cost" doc:"of all answers, in the currency of the configured prices"`
-	Began   int64            `json:"began_at" doc:"when it began, Unix milliseconds"`
-	Active  int64            `json:"active_at" doc:"when it was spoken in last, Unix milliseconds"`
-	EndsAt  int64            `json:"ends_at" doc:"when it is forgotten if nobody speaks, Unix milliseconds"`
-	Locked  string           `json:"locked,omitempty" doc:"why the tools are locked until /reset; absent if they are not"`
+	Began   int64            `json:"began_at" doc:"time at which it began, Unix milliseconds"`
+	Active  int64            `json:"active_at" doc:"time at which it was spoken in last, Unix milliseconds"`
+	EndsAt  int64            `json:"ends_at" doc:"time at which it is forgotten if nobody speaks, Unix milliseconds"`
+	Locked  string           `json:"locked,omitempty" doc:"reason why the tools are locked until /reset; absent if they are not"`
 	Waiting bool             `json:"answering,omitempty" doc:"a message is being answered"`
 }
 
 // ListResult is one page of conversations.
 type ListResult struct {
 	Conversations []View `json:"conversations" doc:"the conversations, without what was said"`
-	Total         int    `json:"total" doc:"how many there are on all pages"`
-	NextCursor    string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total         int    `json:"total" doc:"number on all pages"`
+	NextCursor    string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // listOrder holds the columns that lists of conversations can be sorted by.

@@ -12,25 +12,25 @@ import (
 
 // BudgetView is how far a budget is used up by one of those that it bounds.
 type BudgetView struct {
-	Per      string           `json:"per" enum:"principal,key,space" doc:"what each has a budget of its own"`
+	Per      string           `json:"per" enum:"principal,key,space" doc:"unit that has a budget of its own"`
 	Space    protocol.SpaceID `json:"space_id" doc:"space of who spends it"`
-	Owner    string           `json:"owner" doc:"who spends it: id of a principal, of an API key, or of the space"`
-	Kind     protocol.Kind    `json:"owner_kind,omitempty" doc:"what the principal is, or the one whose key it is; absent for a space"`
+	Owner    string           `json:"owner" doc:"spender: id of a principal, of an API key, or of the space"`
+	Kind     protocol.Kind    `json:"owner_kind,omitempty" doc:"kind of the principal, or of the one whose key it is; absent for a space"`
 	Window   string           `json:"window" enum:"hour,day,month" doc:"time after which it begins anew, in UTC"`
-	Since    int64            `json:"since" doc:"when the window began, Unix milliseconds"`
-	ResetsAt int64            `json:"resets_at" doc:"when it begins anew, Unix milliseconds"`
-	Limits   []BudgetLimit    `json:"limits" doc:"what is bounded; what is used up first is refused with 4014"`
-	Percent  float64          `json:"percent" doc:"how much is used up of the limit that is nearest"`
+	Since    int64            `json:"since" doc:"time at which the window began, Unix milliseconds"`
+	ResetsAt int64            `json:"resets_at" doc:"time at which it begins anew, Unix milliseconds"`
+	Limits   []BudgetLimit    `json:"limits" doc:"bounded amount; once it is used up, requests are refused with 4014"`
+	Percent  float64          `json:"percent" doc:"share of the nearest limit that is used up"`
 }
 
 // A BudgetLimit is one limit of a budget.
 type BudgetLimit struct {
-	Of       string  `json:"of" enum:"tokens,cost,requests" doc:"what is bounded; cost in the currency of the prices"`
+	Of       string  `json:"of" enum:"tokens,cost,requests" doc:"bounded amount; cost in the currency of the prices"`
 	Limit    float64 `json:"limit" doc:"most that may be spent in a window"`
-	Spent    float64 `json:"spent" doc:"what was spent in this one, at all bridges of a cluster"`
-	Here     float64 `json:"spent_here,omitempty" doc:"what of it the bridge that answers has spent; absent where it works alone, and for nothing"`
-	Reserved float64 `json:"reserved" doc:"what queries under way may spend yet, and what bridges of a cluster hold for queries to come"`
-	Left     float64 `json:"left" doc:"what is left for other queries"`
+	Spent    float64 `json:"spent" doc:"amount spent in this one, at all bridges of a cluster"`
+	Here     float64 `json:"spent_here,omitempty" doc:"part of it that the bridge that answers has spent; absent where it works alone, and for nothing"`
+	Reserved float64 `json:"reserved" doc:"amount that queries under way may spend yet, and that bridges of a cluster hold for queries to come"`
+	Left     float64 `json:"left" doc:"remainder for other queries"`
 }
 
 // Budgets are those that bound a principal, and in spaces that it manages those

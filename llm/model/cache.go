@@ -46,8 +46,8 @@ type CacheStatus struct {
 	Answers int   `json:"answers" doc:"answers that are kept for the space"`
 	Bytes   int   `json:"bytes" doc:"bytes of these"`
 	Limit   int   `json:"limit_bytes" doc:"most that are kept for a space, in bytes"`
-	TTL     int64 `json:"ttl_ms" doc:"how long an answer is kept, in milliseconds; 0 if none is"`
-	Shared  bool  `json:"shared" doc:"whether an answer is for everybody in the space, not only for who asked"`
+	TTL     int64 `json:"ttl_ms" doc:"time for which an answer is kept, in milliseconds; 0 if none is"`
+	Shared  bool  `json:"shared" doc:"true if an answer is for everybody in the space, not for the one alone who asked"`
 }
 
 // status is how full the cache of a space is.

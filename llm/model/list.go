@@ -4,12 +4,12 @@ import "github.com/aibridge/aibridge/protocol"
 
 // View is a model as callers see it.
 type View struct {
-	ID        string   `json:"id" doc:"what options.model names"`
+	ID        string   `json:"id" doc:"thing that options.model names"`
 	Name      string   `json:"name" doc:"name of the model at its first provider"`
 	Version   string   `json:"version" doc:"as configured"`
 	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if the last request to some of its providers failed, unavailable if all are left alone"`
 	Aliases   []string `json:"aliases" doc:"other names for options.model"`
-	Default   bool     `json:"default" doc:"whether it answers those who name none"`
+	Default   bool     `json:"default" doc:"true if it answers those who name none"`
 	MaxTokens int      `json:"max_tokens,omitempty" doc:"longest answer"`
 }
 

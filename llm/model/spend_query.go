@@ -38,7 +38,7 @@ type SpendingRow struct {
 	Day       string           `json:"day,omitempty" doc:"day in UTC, as 2026-11-22"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"space of who spent it"`
 	Principal string           `json:"principal,omitempty" doc:"id of who spent it; (others) for those whose spending is not told apart"`
-	Kind      protocol.Kind    `json:"principal_kind,omitempty" doc:"what the principal is"`
+	Kind      protocol.Kind    `json:"principal_kind,omitempty" doc:"kind of the principal"`
 	Model     string           `json:"model,omitempty" doc:"the model, as callers name it"`
 	Provider  string           `json:"provider,omitempty" doc:"the provider that was asked; absent for answers that cost nothing"`
 	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf was asked; absent for none"`
@@ -50,8 +50,8 @@ type SpendingRow struct {
 type SpendingResult struct {
 	Rows       []SpendingRow `json:"rows" doc:"amounts by the dimensions of by"`
 	Sum        Amounts       `json:"sum" doc:"all rows of all pages together"`
-	Total      int           `json:"total" doc:"how many rows there are on all pages"`
-	NextCursor string        `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int           `json:"total" doc:"number of rows on all pages"`
+	NextCursor string        `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 	Kept       string        `json:"kept_since" doc:"the first day that is kept"`
 }
 

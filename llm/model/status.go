@@ -16,7 +16,7 @@ type Status struct {
 	Revision       uint64           `json:"revision" doc:"of the configuration"`
 	Cache          *CacheStatus     `json:"cache,omitempty" doc:"answers that are kept for the caller's space; absent without models"`
 	Providers      []ProviderStatus `json:"providers" doc:"those of models that the caller's space may use, in the order of the configuration"`
-	Others         []BridgeStatus   `json:"others,omitempty" doc:"how they fare at the other bridges of a cluster, each of which asks by itself; told to administrators"`
+	Others         []BridgeStatus   `json:"others,omitempty" doc:"state of them at the other bridges of a cluster, each of which asks by itself; told to administrators"`
 }
 
 // BridgeStatus is the state of the models at another bridge.
@@ -31,15 +31,15 @@ type BridgeStatus struct {
 // ProviderStatus is how one provider fares.
 type ProviderStatus struct {
 	Name           string `json:"name" doc:"name of the provider"`
-	Wire           string `json:"wire" doc:"what it speaks: openai, responses, anthropic or gemini"`
+	Wire           string `json:"wire" doc:"protocol that it speaks: openai, responses, anthropic or gemini"`
 	Breaker        string `json:"breaker" enum:"closed,open,half-open" doc:"closed when it is used; open when it is left alone; half-open when the next request will tell"`
-	LastError      string `json:"last_error,omitempty" doc:"how its last request failed"`
-	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"how long it is left alone, in milliseconds"`
+	LastError      string `json:"last_error,omitempty" doc:"failure of its last request"`
+	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"time for which it is left alone, in milliseconds"`
 	ActiveRequests int64  `json:"active_requests" doc:"requests under way, of all spaces; told to administrators"`
 	Concurrency    int    `json:"concurrency" doc:"requests that it gets at once at most"`
 
 	Models  []string `json:"models" doc:"the models that run there, of those that the caller's space may use"`
-	Latency *Latency `json:"latency,omitempty" doc:"how long its answers took, for all spaces; told to administrators; absent if there was none within an hour"`
+	Latency *Latency `json:"latency,omitempty" doc:"time that its answers took, for all spaces; told to administrators; absent if there was none within an hour"`
 }
 
 // Status tells a principal how the models fare that its space may use. How busy

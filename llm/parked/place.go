@@ -14,8 +14,8 @@ import (
 // Patience are the params of commands whose models may have to wait for
 // somebody to agree.
 type Patience struct {
-	Wait    *int  `json:"approval_wait_ms,omitempty" range:"0-600000" doc:"how long the request itself waits for somebody to agree to a call of a tool, within its time, before it is answered with finish_reason waiting; 0 not at all; the bridge's setting if absent"`
-	Expires int64 `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"how long a decision is of use; undecided by then the model is told so, and answers without the call; the bridge's setting if absent, or if that is less"`
+	Wait    *int  `json:"approval_wait_ms,omitempty" range:"0-600000" doc:"time that the request itself waits for somebody to agree to a call of a tool, within its time, before it is answered with finish_reason waiting; 0 not at all; the bridge's setting if absent"`
+	Expires int64 `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"time for which a decision is of use; undecided by then the model is told so, and answers without the call; the bridge's setting if absent, or if that is less"`
 }
 
 // wait is how long the call itself waits, less than zero for what is configured.

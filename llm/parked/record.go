@@ -112,7 +112,7 @@ type WaitingEvent struct {
 	Task     protocol.TaskID `json:"task_id" doc:"the task that goes on when somebody has decided"`
 	Approval string          `json:"approval_id" doc:"the approval that it waits for"`
 	Tool     string          `json:"tool" doc:"the tool that the model wants to run"`
-	Why      string          `json:"why" doc:"why somebody has to agree"`
+	Why      string          `json:"why" doc:"reason why somebody has to agree"`
 	Expires  int64           `json:"expires_at" doc:"Unix ms; undecided by then, the model is told that nobody agreed"`
 }
 

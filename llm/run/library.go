@@ -42,7 +42,7 @@ func (r *PackageRecord) KeptFor() protocol.Party { return protocol.Party{Space: 
 type PackagedFlow struct {
 	ID          string `json:"workflow_id" doc:"id, or the path of its workflow.md"`
 	Name        string `json:"name,omitempty" doc:"name for people"`
-	Description string `json:"description,omitempty" doc:"what it is for"`
+	Description string `json:"description,omitempty" doc:"purpose"`
 	Steps       int    `json:"steps" doc:"nodes of its graph"`
 }
 
@@ -50,7 +50,7 @@ type PackagedFlow struct {
 type PackagedAgent struct {
 	ID    string `json:"agent_id" doc:"id"`
 	Name  string `json:"name" doc:"name for people"`
-	Title string `json:"title" doc:"what it is"`
+	Title string `json:"title" doc:"kind"`
 	Icon  string `json:"icon,omitempty" doc:"a sign for it"`
 }
 

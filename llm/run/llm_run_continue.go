@@ -21,7 +21,7 @@ var continueRun = commands.Spec{
 // ContinueParams are the params of llm.run.continue.
 type ContinueParams struct {
 	Run   string  `json:"run_id" len:"1-64" audit:"yes" doc:"the run"`
-	Input *string `json:"input,omitempty" len:"0-1000000" doc:"what the user says; without it the run takes up where it was"`
+	Input *string `json:"input,omitempty" len:"0-1000000" doc:"words of the user; without them the run takes up where it was"`
 }
 
 // Target implements [commands.Targeter].

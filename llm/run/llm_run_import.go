@@ -41,13 +41,13 @@ type PackageResult struct {
 	Version     string          `json:"version" doc:"its version"`
 	SHA256      string          `json:"sha256" doc:"of the zip, hexadecimal"`
 	Bytes       int             `json:"bytes" doc:"of the zip"`
-	Description string          `json:"description,omitempty" doc:"what it is for"`
-	Author      string          `json:"author,omitempty" doc:"who made it, as it says"`
+	Description string          `json:"description,omitempty" doc:"purpose"`
+	Author      string          `json:"author,omitempty" doc:"maker, by its own word"`
 	Workflows   []PackagedFlow  `json:"workflows" doc:"its workflows; the first is the one to start with"`
 	Agents      []PackagedAgent `json:"agents" doc:"its agents"`
-	Warnings    []string        `json:"warnings,omitempty" doc:"what is odd about it, but harms nothing"`
-	By          string          `json:"imported_by" doc:"who imported it"`
-	At          int64           `json:"imported_at" doc:"when, Unix milliseconds"`
+	Warnings    []string        `json:"warnings,omitempty" doc:"oddities of it that harm nothing"`
+	By          string          `json:"imported_by" doc:"principal who imported it"`
+	At          int64           `json:"imported_at" doc:"time, Unix milliseconds"`
 }
 
 func (r *PackageRecord) result() PackageResult {

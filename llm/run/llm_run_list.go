@@ -24,15 +24,15 @@ type ListParams struct {
 	Workflow  string `json:"workflow,omitempty" len:"1-1024" doc:"only runs of this workflow"`
 	Principal string `json:"principal,omitempty" len:"1-256" doc:"only runs that this principal started"`
 	Find      string `json:"find,omitempty" len:"1-128" doc:"only runs with this text in their id, package, workflow, agent, project, model or trace, whatever its case"`
-	Sort      string `json:"sort,omitempty" enum:"id,-id,package,-package,phase,-phase,principal,-principal,turns,-turns,tokens,-tokens,cost,-cost,changed_at,-changed_at" doc:"what to sort by, the highest first behind a minus; the latest first if absent"`
+	Sort      string `json:"sort,omitempty" enum:"id,-id,package,-package,phase,-phase,principal,-principal,turns,-turns,tokens,-tokens,cost,-cost,changed_at,-changed_at" doc:"field to sort by, the highest first behind a minus; the latest first if absent"`
 	listing.Page
 }
 
 // ListResult is one page of runs.
 type ListResult struct {
 	Runs       []Result `json:"runs" doc:"the runs, without what they said last"`
-	Total      int      `json:"total" doc:"how many there are on all pages"`
-	NextCursor string   `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int      `json:"total" doc:"number on all pages"`
+	NextCursor string   `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // runOrder holds the columns that lists of runs can be sorted by. Ids rise with

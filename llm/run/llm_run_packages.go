@@ -19,15 +19,15 @@ var packages = commands.Spec{
 // PackagesParams choose packages.
 type PackagesParams struct {
 	Name   string `json:"name,omitempty" len:"1-200" doc:"only versions of this package"`
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
+	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-400" doc:"next_cursor of the page before"`
 }
 
 // PackagesResult is one page of packages.
 type PackagesResult struct {
 	Packages   []PackageResult `json:"packages" doc:"by name and version"`
-	Total      int             `json:"total" doc:"how many there are on all pages"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int             `json:"total" doc:"number on all pages"`
+	NextCursor string          `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // Packages lists the packages that can be run.

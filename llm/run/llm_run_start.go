@@ -40,8 +40,8 @@ type StartParams struct {
 	Autopilot bool               `json:"autopilot,omitempty" doc:"have the model decide what it can"`
 	Model     string             `json:"model,omitempty" len:"1-128" audit:"yes" doc:"name or alias of a language model"`
 	Skill     protocol.SkillID   `json:"skill_id,omitempty" doc:"the skill on whose behalf it runs: the caller's, or one it may act for"`
-	MaxTurns  int                `json:"max_turns,omitempty" range:"1-200" doc:"how often the model is asked without a word of the user; 20 by default"`
-	Expires   int64              `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"how long a decision about a call of the run is of use; undecided by then the model is told so, and goes on without the call; the bridge's setting if absent, or if that is less"`
+	MaxTurns  int                `json:"max_turns,omitempty" range:"1-200" doc:"number of questions to the model without a word of the user; 20 by default"`
+	Expires   int64              `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"time for which a decision about a call of the run is of use; undecided by then the model is told so, and goes on without the call; the bridge's setting if absent, or if that is less"`
 	Stream    bool               `json:"deltas,omitempty" doc:"send run.delta events while answers are written"`
 }
 
@@ -53,27 +53,27 @@ func (p StartParams) Target() commands.Resource {
 // A Result is a run as callers see it.
 type Result struct {
 	ID        string               `json:"run_id" doc:"id of the run"`
-	Phase     Phase                `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"how far it has come; WaitingApproval: somebody has to agree to a call, and then it goes on by itself"`
-	Mode      Mode                 `json:"mode" enum:"run,agent,chat" doc:"what it is"`
+	Phase     Phase                `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"state of the work; WaitingApproval: somebody has to agree to a call, and then it goes on by itself"`
+	Mode      Mode                 `json:"mode" enum:"run,agent,chat" doc:"kind"`
 	Package   string               `json:"package,omitempty" doc:"the package, name@version"`
 	Workflow  string               `json:"workflow,omitempty" doc:"the workflow"`
 	Agent     string               `json:"agent,omitempty" doc:"the agent"`
-	Project   string               `json:"project" doc:"where its @project is"`
-	Code      string               `json:"stop_reason,omitempty" doc:"why it stopped, if not because it was done or has a question: ENGINE_… or LLM_…"`
+	Project   string               `json:"project" doc:"folder that its @project is"`
+	Code      string               `json:"stop_reason,omitempty" doc:"reason why it stopped, if not because it was done or has a question: ENGINE_… or LLM_…"`
 	Reason    string               `json:"reason,omitempty" doc:"the same in words"`
-	Message   string               `json:"message,omitempty" doc:"what the model said last"`
-	Questions []Question           `json:"questions,omitempty" doc:"what it asks the user"`
+	Message   string               `json:"message,omitempty" doc:"last words of the model"`
+	Questions []Question           `json:"questions,omitempty" doc:"question to the user"`
 	Waiting   *parked.WaitingEvent `json:"waiting,omitempty" doc:"in WaitingApproval: what it waits for"`
 	Model     string               `json:"model,omitempty" doc:"the language model that was asked for; absent for the default one"`
 	Autopilot bool                 `json:"autopilot,omitempty" doc:"the model decides what it can"`
-	Turns     int                  `json:"turns" doc:"how often the model was asked"`
+	Turns     int                  `json:"turns" doc:"number of questions to the model"`
 	Tokens    int                  `json:"tokens" doc:"tokens of all questions and answers"`
 	Cost      float64              `json:"cost" doc:"of all answers, in the currency of the configured prices"`
 	TraceID   string               `json:"trace_id,omitempty" doc:"trace of everything it does, in approvals and in the audit"`
 	Space     string               `json:"space_id" doc:"space of who started it"`
-	Owner     string               `json:"principal" doc:"who started it"`
+	Owner     string               `json:"principal" doc:"principal who started it"`
 	Started   int64                `json:"started_at" doc:"Unix milliseconds"`
-	Changed   int64                `json:"changed_at" doc:"when its phase changed, Unix milliseconds"`
+	Changed   int64                `json:"changed_at" doc:"time at which its phase changed, Unix milliseconds"`
 }
 
 func (s *Service) result(r *Record) Result {

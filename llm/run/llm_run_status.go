@@ -34,12 +34,12 @@ type StatusResult struct {
 	Result
 	Node      string              `json:"current_node_id,omitempty" doc:"step it is in"`
 	Completed []string            `json:"steps_completed,omitempty" doc:"steps that are done"`
-	Next      []NextStep          `json:"allowed_next,omitempty" doc:"where it can go from there"`
+	Next      []NextStep          `json:"allowed_next,omitempty" doc:"stations to which it can go from there"`
 	Variables map[string]any      `json:"variables,omitempty" doc:"variables of the workflow"`
 	Decisions []pack.LoggedChoice `json:"decision_log,omitempty" doc:"decisions that were taken"`
 	Artifacts []string            `json:"artifacts,omitempty" doc:"files that were made"`
 	Graph     *Graph              `json:"graph,omitempty" doc:"the steps of the workflow, if they were asked for"`
-	Trouble   string              `json:"state_error,omitempty" doc:"why none of these can be told"`
+	Trouble   string              `json:"state_error,omitempty" doc:"reason why none of these can be told"`
 }
 
 // A Graph is what a workflow is made of.
@@ -53,8 +53,8 @@ type Graph struct {
 type Node struct {
 	ID    string        `json:"id" doc:"the step"`
 	Type  pack.NodeType `json:"type" doc:"step, decision, merge, end or subworkflow"`
-	Title string        `json:"title,omitempty" doc:"what it is called"`
-	About string        `json:"description,omitempty" doc:"what is done there"`
+	Title string        `json:"title,omitempty" doc:"name"`
+	About string        `json:"description,omitempty" doc:"work done there"`
 	Agent string        `json:"agent_id,omitempty" doc:"the agent that acts there; absent for that of the run"`
 }
 
@@ -69,7 +69,7 @@ type NextStep struct {
 	To        string `json:"to" doc:"the step"`
 	Label     string `json:"label" doc:"the way there"`
 	Default   bool   `json:"is_default,omitempty" doc:"it is meant if nothing speaks for another"`
-	Condition string `json:"condition_text,omitempty" doc:"when to go there"`
+	Condition string `json:"condition_text,omitempty" doc:"condition for going there"`
 }
 
 // Status shows a run.

@@ -26,7 +26,7 @@ var traceRun = commands.Spec{
 type TraceParams struct {
 	Run   string `json:"run_id" len:"1-64" doc:"the run"`
 	After int    `json:"after,omitempty" range:"0-1000000" doc:"only turns after this one; next_after of the page before"`
-	Limit int    `json:"limit,omitempty" range:"1-1000" default:"200" doc:"how many turns at most"`
+	Limit int    `json:"limit,omitempty" range:"1-1000" default:"200" doc:"number of turns at most"`
 }
 
 // Target implements [commands.Targeter].
@@ -35,8 +35,8 @@ func (p TraceParams) Target() commands.Resource { return commands.Resource{Type:
 // TraceResult is one page of the spans of a run.
 type TraceResult struct {
 	Spans     []Span `json:"spans" doc:"turns in their order, each before the calls of its answer"`
-	Turns     int    `json:"turns" doc:"how many turns there are on all pages"`
-	NextAfter int    `json:"next_after,omitempty" doc:"where the next page begins; absent on the last"`
+	Turns     int    `json:"turns" doc:"number of turns on all pages"`
+	NextAfter int    `json:"next_after,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A Span is one thing that a run did.
@@ -48,10 +48,10 @@ type Span struct {
 	Provider string     `json:"provider,omitempty" doc:"provider that runs the model"`
 	Node     string     `json:"node_id,omitempty" doc:"step that the run was in"`
 	State    string     `json:"state" enum:"running,ok,failed,unknown" doc:"running; ok; failed; unknown if the bridge stopped before it ended"`
-	Code     fault.Code `json:"code,omitempty" doc:"why it failed"`
+	Code     fault.Code `json:"code,omitempty" doc:"reason why it failed"`
 	CallID   string     `json:"call_id,omitempty" doc:"id of the call, as in approvals and in the audit"`
 	About    string     `json:"about,omitempty" doc:"the beginning of the arguments"`
-	At       int64      `json:"at" doc:"when it began, Unix milliseconds; of a call whose beginning is not known when the model had answered"`
+	At       int64      `json:"at" doc:"time at which it began, Unix milliseconds; of a call whose beginning is not known the time at which the model had answered"`
 	TookMS   float64    `json:"took_ms" doc:"milliseconds it took; 0 while it runs"`
 	Input    int        `json:"input_tokens,omitempty" doc:"tokens of the question"`
 	Output   int        `json:"output_tokens,omitempty" doc:"tokens of the answer"`

@@ -21,7 +21,7 @@ var turns = commands.Spec{
 type TurnsParams struct {
 	Run   string `json:"run_id" len:"1-64" doc:"the run"`
 	After int    `json:"after,omitempty" range:"0-1000000" doc:"only turns after this one; next_after of the page before"`
-	Limit int    `json:"limit,omitempty" range:"1-1000" default:"20" doc:"how many at most; fewer if they are long"`
+	Limit int    `json:"limit,omitempty" range:"1-1000" default:"20" doc:"number at most; fewer if they are long"`
 }
 
 // Target implements [commands.Targeter].
@@ -30,8 +30,8 @@ func (p TurnsParams) Target() commands.Resource { return commands.Resource{Type:
 // TurnsResult is one page of turns.
 type TurnsResult struct {
 	Turns     []Turn `json:"turns" doc:"in their order"`
-	Total     int    `json:"total" doc:"how many there are on all pages"`
-	NextAfter int    `json:"next_after,omitempty" doc:"where the next page begins; absent on the last"`
+	Total     int    `json:"total" doc:"number on all pages"`
+	NextAfter int    `json:"next_after,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // maxPage bounds a page of turns, in bytes, as far as one turn allows.

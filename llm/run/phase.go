@@ -56,6 +56,6 @@ func stopped(phase Phase, code fault.Code, format string, args ...any) Stop {
 // A Question is what a model asks the user.
 type Question struct {
 	CallID  string   `json:"call_id" doc:"id of the call of ui.ask_user"`
-	Text    string   `json:"question" doc:"what is asked"`
+	Text    string   `json:"question" doc:"question"`
 	Options []string `json:"options,omitempty" doc:"answers to choose from; others may be given too"`
 }

@@ -9,7 +9,7 @@ import (
 
 // Settings say what workflows may do, and how long they are kept.
 type Settings struct {
-	Turns      int               `yaml:"turns" doc:"how often a workflow asks its model without a word of the user"`
+	Turns      int               `yaml:"turns" doc:"number of times that a workflow asks its model without a word of the user"`
 	FS         bool              `yaml:"fs" doc:"let workflows use files: the project, the package and their own"`
 	ReadBytes  int               `yaml:"read_bytes" doc:"most that one fs.read returns"`
 	WriteBytes int               `yaml:"write_bytes" doc:"most that one fs.write writes"`
@@ -18,7 +18,7 @@ type Settings struct {
 	Tools      []string          `yaml:"tools" doc:"patterns of the bridge's tools that workflows may use; * is all but commands, which must be named, as in task.get or agent.*"`
 	MCPServers []string          `yaml:"mcp_servers" doc:"MCP servers whose tools workflows may use; * is any"`
 	Running    int               `yaml:"running" doc:"workflows that run at once"`
-	KeepDays   int               `yaml:"keep_days" doc:"how long a run is kept that is at rest"`
+	KeepDays   int               `yaml:"keep_days" doc:"time for which a run at rest is kept"`
 	Package    int               `yaml:"package_bytes" doc:"largest zip of a package"`
 	Folders    map[string]string `yaml:"folders" doc:"folders of this machine that operators may have as a project, by the name they give; others have groups of files"`
 }

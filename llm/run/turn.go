@@ -13,13 +13,13 @@ import (
 // A Turn is one question to the model and what came of it.
 type Turn struct {
 	ID          string       `json:"id" doc:"C01, C02 and so on"`
-	At          time.Time    `json:"at" doc:"when the model was asked"`
+	At          time.Time    `json:"at" doc:"time at which the model was asked"`
 	Node        string       `json:"nodeId,omitempty" doc:"step the run was in"`
 	PhaseBefore Phase        `json:"phaseBefore" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"phase before the turn"`
-	Request     TurnRequest  `json:"request" doc:"what the model was asked"`
-	Response    TurnResponse `json:"response" doc:"what it answered"`
+	Request     TurnRequest  `json:"request" doc:"question to the model"`
+	Response    TurnResponse `json:"response" doc:"answer"`
 	ToolRuns    []ToolRun    `json:"toolRuns,omitempty" doc:"the calls of the answer, in their order; missing if the bridge stopped before they were done"`
-	UIAfter     *UIAfter     `json:"uiAfter,omitempty" doc:"how the run was after the turn"`
+	UIAfter     *UIAfter     `json:"uiAfter,omitempty" doc:"state of the run after the turn"`
 }
 
 // A TurnRequest is what a model was asked, in the words of OpenAI's protocol.
@@ -34,7 +34,7 @@ type TurnResponse struct {
 	Segments     []chat.Segment  `json:"segments" doc:"the same with all that the provider sent: reasoning, media, opaque fields"`
 	Model        string          `json:"model,omitempty" doc:"name of the model"`
 	Provider     string          `json:"provider,omitempty" doc:"name of the provider that runs it"`
-	FinishReason string          `json:"finishReason,omitempty" doc:"why the answer ended"`
+	FinishReason string          `json:"finishReason,omitempty" doc:"reason for the end of the answer"`
 	Usage        chat.Usage      `json:"usage" doc:"tokens by kind"`
 	Cost         float64         `json:"cost,omitempty" doc:"in the currency of the configured prices"`
 	DurationMS   float64         `json:"durationMs" doc:"milliseconds the model took"`
@@ -45,17 +45,17 @@ type ToolRun struct {
 	ToolCallID string          `json:"toolCallId" doc:"id of the call"`
 	ToolName   string          `json:"toolName" doc:"the tool"`
 	Args       json.RawMessage `json:"args" doc:"its arguments; a text if they were no JSON"`
-	Result     json.RawMessage `json:"result" doc:"what the model read"`
-	At         time.Time       `json:"at,omitzero" doc:"when it was begun"`
+	Result     json.RawMessage `json:"result" doc:"text that the model read"`
+	At         time.Time       `json:"at,omitzero" doc:"time at which it was begun"`
 	DurationMS float64         `json:"durationMs" doc:"milliseconds it took"`
 	Replayed   bool            `json:"replayed,omitempty" doc:"it was done before a crash and not repeated: the result is that of then"`
-	Warning    string          `json:"warning,omitempty" doc:"what was changed in the arguments"`
+	Warning    string          `json:"warning,omitempty" doc:"change of the arguments"`
 }
 
 // UIAfter is how a run was after a turn.
 type UIAfter struct {
 	Phase      Phase      `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"phase of the run"`
-	StopReason fault.Code `json:"stopReason,omitempty" doc:"why it stopped, if not because it was done or has a question"`
+	StopReason fault.Code `json:"stopReason,omitempty" doc:"reason why it stopped, if not because it was done or has a question"`
 }
 
 func turnID(n int) string { return fmt.Sprintf("C%02d", n) }

@@ -43,11 +43,11 @@ const (
 type Result struct {
 	AgentID  protocol.AgentID `json:"agent_id" doc:"id of the agent"`
 	Space    protocol.SpaceID `json:"space_id" doc:"id of the space that it lives in"`
-	Healthy  bool             `json:"healthy" doc:"whether nothing is wrong"`
+	Healthy  bool             `json:"healthy" doc:"true if there is no fault"`
 	Summary  string           `json:"summary" doc:"nothing is wrong, or the first finding in words"`
-	Findings []Finding        `json:"findings" doc:"what is wrong, what most likely is the cause first; empty if nothing is"`
-	Checks   []Check          `json:"checks" doc:"what was looked at, from the credential to the quotas"`
-	Recent   []FaultView      `json:"recent" doc:"what went wrong in the last 24 hours, since the bridge started, the latest first, at most 16"`
+	Findings []Finding        `json:"findings" doc:"faults, the most likely cause first; empty if there is none"`
+	Checks   []Check          `json:"checks" doc:"objects of the check, from the credential to the quotas"`
+	Recent   []FaultView      `json:"recent" doc:"faults in the last 24 hours, since the bridge started, the latest first, at most 16"`
 }
 
 // A Finding is something that is wrong.
@@ -55,31 +55,31 @@ type Finding struct {
 	Severity State  `json:"severity" doc:"problem or warning"`
 	Check    string `json:"check" doc:"the check that found it"`
 	Kind     Kind   `json:"kind,omitempty" doc:"kind of fault, such as connect.expired; absent if no fault was noted"`
-	What     string `json:"what" doc:"what is wrong, in words"`
-	Do       string `json:"do" doc:"what to do about it"`
-	At       int64  `json:"at,omitempty" doc:"when it happened last, Unix milliseconds; absent if it is so now"`
-	Times    int    `json:"times,omitempty" doc:"how often it was noted; absent if it is so now"`
+	What     string `json:"what" doc:"fault, in words"`
+	Do       string `json:"do" doc:"remedy"`
+	At       int64  `json:"at,omitempty" doc:"time at which it happened last, Unix milliseconds; absent if it is so now"`
+	Times    int    `json:"times,omitempty" doc:"number of times that it was noted; absent if it is so now"`
 }
 
 // A Check is one part of the examination.
 type Check struct {
 	Check string `json:"check" doc:"credential, connection, registration, subscription, presence, policy, skills, commands, answers, clock, queue or quota"`
 	State State  `json:"state" doc:"ok, warning, problem or unknown"`
-	What  string `json:"what" doc:"what was found, in words"`
+	What  string `json:"what" doc:"finding, in words"`
 }
 
 // A FaultView is a fault that was noted, whether or not it matters still.
 type FaultView struct {
 	Kind     Kind   `json:"kind" doc:"kind of fault"`
-	What     string `json:"what" doc:"what it means, in words"`
-	Reason   string `json:"reason,omitempty" doc:"what exactly was wrong; absent if there is no more to say"`
+	What     string `json:"what" doc:"meaning, in words"`
+	Reason   string `json:"reason,omitempty" doc:"exact fault; absent if there is no more to say"`
 	Code     string `json:"code,omitempty" doc:"reason code of MQTT such as 0x87, or code of the protocol"`
 	Topic    string `json:"topic,omitempty" doc:"topic, filter or command that was refused"`
 	ClientID string `json:"client_id,omitempty" doc:"MQTT client id"`
-	Address  string `json:"address,omitempty" doc:"where it came from"`
-	FirstAt  int64  `json:"first_at" doc:"when it was noted first, Unix milliseconds"`
-	At       int64  `json:"at" doc:"when it was noted last, Unix milliseconds"`
-	Times    int    `json:"times" doc:"how often it was noted"`
+	Address  string `json:"address,omitempty" doc:"place that it came from"`
+	FirstAt  int64  `json:"first_at" doc:"time at which it was noted first, Unix milliseconds"`
+	At       int64  `json:"at" doc:"time at which it was noted last, Unix milliseconds"`
+	Times    int    `json:"times" doc:"number of times that it was noted"`
 }
 
 // mostExamining bounds the examinations at a time: every device may ask for its

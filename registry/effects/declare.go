@@ -89,8 +89,8 @@ func (m Members) values() map[string]json.RawMessage {
 type Reconcile struct {
 	Capability protocol.CapabilityID `json:"capability_id" doc:"capability of the same skill that is asked; its effect is read"`
 	Params     Members               `json:"params,omitzero" doc:"its params; a text \"{door}\" stands for that param of the call"`
-	Done       Members               `json:"done_when" doc:"what its result has when the deed was done"`
-	NotDone    Members               `json:"not_done_when,omitzero" doc:"what its result has when it was not; without it, nothing but done is ever found out"`
+	Done       Members               `json:"done_when" doc:"state in its result when the deed was done"`
+	NotDone    Members               `json:"not_done_when,omitzero" doc:"state in its result when the deed was not done; without it, nothing but done is ever found out"`
 }
 
 // IsZero reports whether nothing is declared.

@@ -104,11 +104,11 @@ type View struct {
 	Key        string                `json:"key" doc:"effect key of the capability, with the values of the call"`
 	State      State                 `json:"state" enum:"running,done,not_done,unknown" doc:"running: a call is under way; unknown: it may have been done, and a second call gets 4012 until somebody has found out"`
 	By         string                `json:"by" doc:"id of the principal whose call it is"`
-	BeganAt    int64                 `json:"began_at" doc:"when the call was made, Unix milliseconds"`
-	EndedAt    int64                 `json:"ended_at,omitempty" doc:"when it ended or was settled, Unix milliseconds; absent while it runs"`
-	Until      int64                 `json:"expires_at" doc:"when it is forgotten, Unix milliseconds; a call after that is another deed"`
+	BeganAt    int64                 `json:"began_at" doc:"time at which the call was made, Unix milliseconds"`
+	EndedAt    int64                 `json:"ended_at,omitempty" doc:"time at which it ended or was settled, Unix milliseconds; absent while it runs"`
+	Until      int64                 `json:"expires_at" doc:"time at which it is forgotten, Unix milliseconds; a call after that is another deed"`
 	AgentID    protocol.AgentID      `json:"agent_id,omitempty" doc:"id of the agent that did it or may have done it, if it is known"`
-	Why        string                `json:"why,omitempty" doc:"why the outcome is unknown, or how it was settled"`
+	Why        string                `json:"why,omitempty" doc:"reason why the outcome is unknown, or how it was settled"`
 	SettledBy  string                `json:"settled_by,omitempty" doc:"id of who settled it; bridge if the capability that reconciles was asked"`
 }
 

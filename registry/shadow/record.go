@@ -40,7 +40,7 @@ func (r *Record) KeptFor() protocol.Party { return r.Owner }
 // A Change is one change of a document.
 type Change struct {
 	Version uint64          `json:"version" doc:"version that the document had from then on"`
-	At      int64           `json:"at" doc:"when, Unix milliseconds"`
+	At      int64           `json:"at" doc:"time, Unix milliseconds"`
 	By      string          `json:"by" doc:"sender of the request that made it"`
 	Patch   json.RawMessage `json:"patch,omitempty" type:"object" doc:"merge patch that was applied; absent if it had more bytes than are remembered, 1024 of a desired and 256 of a reported state"`
 }

@@ -23,7 +23,7 @@ var desiredSet = commands.Spec{
 type SetParams struct {
 	AgentID protocol.AgentID `json:"agent_id" doc:"the agent"`
 	SkillID protocol.SkillID `json:"skill_id" doc:"a skill that it provides"`
-	State   json.RawMessage  `json:"state" type:"object" doc:"what is to change, as a merge patch (RFC 7386): members are set, objects are merged, arrays replaced, and null removes; at most 16 KiB and 8 levels deep, with what is there already, too"`
+	State   json.RawMessage  `json:"state" type:"object" doc:"change, as a merge patch (RFC 7386): members are set, objects are merged, arrays replaced, and null removes; at most 16 KiB and 8 levels deep, with what is there already, too"`
 	Replace bool             `json:"replace,omitempty" doc:"state takes the place of all that is there"`
 	Version *uint64          `json:"version,omitempty" doc:"the version that the document must have, 0 if it was never set; else 3003 with the one it has as details.version"`
 	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
@@ -43,7 +43,7 @@ type SetResult struct {
 	SkillID protocol.SkillID `json:"skill_id" doc:"id of the skill"`
 	Version uint64           `json:"version" doc:"version of the document now; it counts the changes, and one that changes nothing is none"`
 	State   json.RawMessage  `json:"state" type:"object" doc:"the whole document as it is now"`
-	Delta   json.RawMessage  `json:"delta" type:"object" doc:"what the reported state lacks of the desired one, as a merge patch for it; empty if nothing"`
+	Delta   json.RawMessage  `json:"delta" type:"object" doc:"part of the desired state that the reported one lacks, as a merge patch for it; empty if none"`
 }
 
 // SetDesired changes the desired state of a skill.

@@ -39,10 +39,10 @@ type GetResult struct {
 // A SkillView is the state of one skill.
 type SkillView struct {
 	SkillID  protocol.SkillID `json:"skill_id" doc:"id of the skill"`
-	Desired  DocumentView     `json:"desired" doc:"what it shall be"`
-	Reported DocumentView     `json:"reported" doc:"what it is, as its agent said last"`
-	Delta    json.RawMessage  `json:"delta" type:"object" doc:"what the reported state lacks of the desired one, as a merge patch for it; empty if nothing"`
-	InSync   bool             `json:"in_sync" doc:"whether delta is empty"`
+	Desired  DocumentView     `json:"desired" doc:"desired value"`
+	Reported DocumentView     `json:"reported" doc:"kind, as its agent said last"`
+	Delta    json.RawMessage  `json:"delta" type:"object" doc:"part of the desired state that the reported one lacks, as a merge patch for it; empty if none"`
+	InSync   bool             `json:"in_sync" doc:"true if delta is empty"`
 }
 
 // A DocumentView is one document.

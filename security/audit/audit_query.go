@@ -25,7 +25,7 @@ var query = commands.Spec{
 type QueryParams struct {
 	Since     time.Time `json:"since,omitzero" doc:"not before, RFC 3339"`
 	Until     time.Time `json:"until,omitzero" doc:"before, RFC 3339"`
-	Principal string    `json:"principal,omitempty" len:"1-256" audit:"yes" doc:"who did it"`
+	Principal string    `json:"principal,omitempty" len:"1-256" audit:"yes" doc:"principal who did it"`
 	Event     string    `json:"event,omitempty" len:"1-64" audit:"yes" doc:"command or event; skill.* means all that begin so"`
 	Code      string    `json:"code,omitempty" pattern:"^(ok|failed|[0-9]{4})$" audit:"yes" doc:"ok, an error code, or failed for any"`
 	Resource  string    `json:"resource,omitempty" len:"1-256" audit:"yes" doc:"on what, as type/id; skill/* means all that begin so"`
@@ -39,10 +39,10 @@ type QueryParams struct {
 
 // QueryResult is a page of entries.
 type QueryResult struct {
-	Entries []Entry  `json:"entries" doc:"what was found, of all bridges by time"`
+	Entries []Entry  `json:"entries" doc:"findings, of all bridges by time"`
 	Last    uint64   `json:"last" doc:"sequence of the last entry of this bridge's trail, or of that of bridge_id"`
-	Next    string   `json:"next_cursor,omitempty" doc:"where the next page begins; absent at the end"`
-	Follow  string   `json:"follow_cursor,omitempty" doc:"where the trail ended: as cursor it brings what came later; absent on further pages, where that of the first holds"`
+	Next    string   `json:"next_cursor,omitempty" doc:"cursor of the next page; absent at the end"`
+	Follow  string   `json:"follow_cursor,omitempty" doc:"end of the trail: as cursor it brings later entries; absent on further pages, where that of the first holds"`
 	Silent  []string `json:"silent,omitempty" doc:"bridges of the cluster that did not answer: the latest they have recorded may be missing, and comes later"`
 }
 

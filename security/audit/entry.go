@@ -42,35 +42,35 @@ const (
 type Entry struct {
 	Seq    uint64    `json:"seq" doc:"place in the chain of its bridge, from 1"`
 	Bridge string    `json:"bridge_id,omitempty" doc:"bridge that recorded it"`
-	Time   time.Time `json:"time" doc:"when it was recorded as done"`
-	Event  string    `json:"event" doc:"what happened: a command's name, or such as login.failed"`
+	Time   time.Time `json:"time" doc:"time at which it was recorded as done"`
+	Event  string    `json:"event" doc:"event: a command's name, or such as login.failed"`
 	Code   string    `json:"code" doc:"ok, or the error code"`
 
 	// Security marks what operators are told at once.
 	Security bool `json:"security,omitempty" doc:"told to operators as an event of the family security"`
 
-	Principal  string           `json:"principal,omitempty" doc:"who did it"`
+	Principal  string           `json:"principal,omitempty" doc:"principal who did it"`
 	Kind       protocol.Kind    `json:"kind,omitempty" doc:"operator, agent, skill or bridge"`
 	Space      protocol.SpaceID `json:"space_id,omitempty" doc:"of the principal"`
 	Credential string           `json:"credential,omitempty" doc:"id of the credential that was shown"`
-	Method     string           `json:"method,omitempty" doc:"how the principal authenticated"`
+	Method     string           `json:"method,omitempty" doc:"way in which the principal authenticated"`
 	CertSerial protocol.Serial  `json:"cert_sn,omitempty" doc:"certificate whose key the principal has proved to hold"`
 	ActsFor    string           `json:"acts_for,omitempty" doc:"for whom, if not for itself"`
 
-	Action   string          `json:"action,omitempty" doc:"what policy decided on"`
+	Action   string          `json:"action,omitempty" doc:"subject of the decision by policy"`
 	Resource string          `json:"resource,omitempty" doc:"on what, as type/id"`
 	Params   json.RawMessage `json:"params,omitempty" doc:"parameters that may be shown"`
 	Digest   string          `json:"params_digest,omitempty" doc:"keyed hash of all parameters"`
 	Sealed   []byte          `json:"params_sealed,omitempty" doc:"parameters that are sealed and cannot be opened any more; those that can are shown as params"`
 
-	Reason    string     `json:"reason,omitempty" doc:"why, in words"`
+	Reason    string     `json:"reason,omitempty" doc:"reason, in words"`
 	RequestID string     `json:"request_id,omitempty" doc:"id of the request"`
 	TraceID   string     `json:"trace_id,omitempty" doc:"trace of the request"`
 	Door      string     `json:"door,omitempty" doc:"by which it came in: mqtt, http, ws"`
 	Address   netip.Addr `json:"address,omitzero" doc:"network address it came from"`
 
-	Async bool `json:"async,omitempty" doc:"how a task ended whose start was recorded before"`
-	Late  bool `json:"late,omitempty" doc:"how a call ended whose caller had been told that its time was over"`
+	Async bool `json:"async,omitempty" doc:"end of a task whose start was recorded before"`
+	Late  bool `json:"late,omitempty" doc:"end of a call whose caller had been told that its time was over"`
 
 	Details map[string]string `json:"details,omitempty" doc:"more, by name"`
 }

@@ -2,11 +2,11 @@ package audit
 
 // Settings say which calls are recorded and for how long.
 type Settings struct {
-	Level    string `yaml:"level" doc:"what is recorded: off, changes (and refusals), all (reads too)"`
+	Level    string `yaml:"level" doc:"degree of recording: off, changes (and refusals), all (reads too)"`
 	KeepDays int    `yaml:"keep_days" doc:"days after which entries are forgotten; 0 never"`
 	KeepMiB  int    `yaml:"keep_mib" doc:"size of the trail in MiB above which the oldest entries are forgotten; 0 any"`
 	// Arguments says how those of tools are recorded.
-	Arguments string `yaml:"arguments" doc:"how the arguments of tools are recorded that models call: sealed (opened for who may query the trail), shown, none"`
+	Arguments string `yaml:"arguments" doc:"form in which the arguments of tools are recorded that models call: sealed (opened for who may query the trail), shown, none"`
 }
 
 // How the arguments of tools are recorded.

@@ -21,12 +21,12 @@ type Report struct {
 	Last       uint64    `json:"last" doc:"sequence of the last"`
 	Head       string    `json:"head" doc:"end of the chain as SEQ:HASH, to be noted elsewhere and given to a later verification"`
 	Unverified uint64    `json:"unverified" doc:"entries of chains whose key is not here"`
-	Problems   []Problem `json:"problems" doc:"what is wrong, the first 100"`
+	Problems   []Problem `json:"problems" doc:"faults, the first 100"`
 }
 
 // A Problem is something that is wrong with a trail, and where.
 type Problem struct {
-	Bridge   string `json:"bridge_id,omitempty" doc:"whose chain it is, in a cluster"`
+	Bridge   string `json:"bridge_id,omitempty" doc:"bridge of the chain, in a cluster"`
 	Kind     string `json:"kind" doc:"changed, missing, truncated, reordered, repeated, forged, unlinked, unreadable, key"`
 	From     uint64 `json:"from" doc:"sequence of the first entry that is affected"`
 	To       uint64 `json:"to" doc:"sequence of the last"`

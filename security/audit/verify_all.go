@@ -19,10 +19,10 @@ type Verification struct {
 
 // A ChainReport says whether the trail of one bridge is whole, and how it ends.
 type ChainReport struct {
-	Bridge   string     `json:"bridge_id" doc:"whose it is"`
+	Bridge   string     `json:"bridge_id" doc:"owner"`
 	State    ChainState `json:"state" enum:"live,stopped,closed,open,missing" doc:"live: its bridge is there; stopped: by its bridge; closed: the bridge ended without a word, and closed_by has noted where; open: nobody has; missing: there is no trail where there was one"`
 	ClosedBy string     `json:"closed_by,omitempty" doc:"bridge that has noted where the chain ends"`
-	ClosedAt time.Time  `json:"closed_at,omitzero" doc:"when"`
+	ClosedAt time.Time  `json:"closed_at,omitzero" doc:"time"`
 	Report
 }
 

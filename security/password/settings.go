@@ -25,8 +25,8 @@ type HTTPSettings struct {
 	URL              string   `yaml:"url" doc:"address of a service that judges user names and passwords, as the HTTP authentication of EMQX"`
 	Method           string   `yaml:"method" doc:"post, with the user name and the password as JSON, or get, with them in the address"`
 	AuthorizationEnv string   `yaml:"authorization_env" doc:"variable with what to send the service as Authorization; none by default"`
-	TimeoutMS        int      `yaml:"timeout_ms" doc:"how long the service may take"`
-	CacheSeconds     int      `yaml:"cache_seconds" doc:"how long a yes is remembered; 0 asks each time"`
+	TimeoutMS        int      `yaml:"timeout_ms" doc:"time that the service may take"`
+	CacheSeconds     int      `yaml:"cache_seconds" doc:"time for which a yes is remembered; 0 asks each time"`
 	SuperuserRoles   []string `yaml:"superuser_roles" doc:"roles instead of those for whom the service says is_superuser; the same by default"`
 }
 

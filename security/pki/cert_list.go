@@ -21,14 +21,14 @@ var certList = commands.Spec{
 
 // ListParams are the params of cert.list.
 type ListParams struct {
-	Of        string           `json:"of,omitempty" enum:"certificates,requests" default:"certificates" doc:"what to list"`
+	Of        string           `json:"of,omitempty" enum:"certificates,requests" default:"certificates" doc:"things to list"`
 	Authority Authority        `json:"authority,omitempty" enum:"operator,appstore,enterprise" doc:"only of this one"`
 	Status    string           `json:"status,omitempty" enum:"valid,expired,revoked,not_yet_valid,pending,approved,rejected,issued" doc:"only these; the last four are of requests"`
 	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"only for this skill"`
 	Principal string           `json:"principal,omitempty" len:"1-64" doc:"only of this holder"`
 	Within    int              `json:"expires_within_days,omitempty" range:"1-3650" doc:"only certificates that end that soon"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"of this space, the caller's own by default"`
-	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
+	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor    string           `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
 }
 

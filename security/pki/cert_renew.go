@@ -21,7 +21,7 @@ var certRenew = commands.Spec{
 type RenewParams struct {
 	Serial   protocol.Serial `json:"serial,omitempty" doc:"of the certificate to renew, that of the connection by default"`
 	CSR      string          `json:"csr" len:"1-16384" doc:"certificate signing request (PKCS #10) in PEM, with a new key"`
-	Validity int             `json:"validity_seconds,omitempty" range:"1-71280000" doc:"how long the new one lasts, as long as the old one by default; more only for officers"`
+	Validity int             `json:"validity_seconds,omitempty" range:"1-71280000" doc:"time that the new one lasts, as long as the old one by default; more only for officers"`
 }
 
 // Target implements [commands.Targeter].

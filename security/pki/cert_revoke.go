@@ -21,7 +21,7 @@ var certRevoke = commands.Spec{
 // RevokeParams are the params of cert.revoke.
 type RevokeParams struct {
 	Serial   protocol.Serial `json:"serial" doc:"of the certificate"`
-	Reason   string          `json:"reason" len:"1-256" text:"lines" doc:"why; the reasons of RFC 5280, such as key compromise, superseded, cessation of operation, also go into the revocation list"`
+	Reason   string          `json:"reason" len:"1-256" text:"lines" doc:"reason; those of RFC 5280, such as key compromise, superseded, cessation of operation, also go into the revocation list"`
 	Renewals *bool           `json:"renewals,omitempty" doc:"also those that were renewed from it; by default if the reason is key compromise"`
 }
 

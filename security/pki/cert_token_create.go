@@ -19,7 +19,7 @@ var certTokenCreate = commands.Spec{
 
 // TokenParams are the params of cert.token.create.
 type TokenParams struct {
-	TTL int `json:"ttl_seconds,omitempty" range:"1-2592000" default:"86400" doc:"how long it can be claimed, a day by default"`
+	TTL int `json:"ttl_seconds,omitempty" range:"1-2592000" default:"86400" doc:"time in which it can be claimed, a day by default"`
 	CertificateSpec
 }
 

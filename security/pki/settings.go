@@ -17,7 +17,7 @@ type Settings struct {
 	KeyType        string   `yaml:"key_type" doc:"keys of the certificate authorities when they are made: ecdsa or ed25519"`
 	PassphraseFile string   `yaml:"passphrase_file" doc:"file with the passphrase that seals the authorities' keys; otherwise AIBRIDGE_PKI_PASSPHRASE, then a key file in the data folder"`
 	Names          []string `yaml:"names" doc:"host names and addresses of the bridge's own server certificate, besides loopback's and hosts"`
-	PublicURL      string   `yaml:"public_url" doc:"where clients find the HTTP API; with it certificates say where their revocation list is"`
+	PublicURL      string   `yaml:"public_url" doc:"address at which clients find the HTTP API; with it certificates say where their revocation list is"`
 }
 
 // Check reports faults of the settings, by their names.

@@ -23,9 +23,9 @@ type CertificateSpec struct {
 	Role      string               `json:"role,omitempty" len:"1-32" doc:"role it may take: agent_route for route agents, or one of its scenes"`
 	Roles     []string             `json:"roles,omitempty" len:"1-16" each:"1-32" doc:"several of them"`
 	Scenes    []protocol.SceneType `json:"scene_types,omitempty" len:"1-64" doc:"types of scenes it may declare and join; * is all"`
-	Purpose   string               `json:"purpose,omitempty" len:"1-256" text:"lines" doc:"what it is for, in words"`
+	Purpose   string               `json:"purpose,omitempty" len:"1-256" text:"lines" doc:"purpose, in words"`
 	Space     protocol.SpaceID     `json:"space_id,omitempty" doc:"the space it is good in, the caller's own by default"`
-	Validity  int                  `json:"validity_seconds,omitempty" range:"1-71280000" doc:"how long it lasts, 90 days by default"`
+	Validity  int                  `json:"validity_seconds,omitempty" range:"1-71280000" doc:"time that it lasts, 90 days by default"`
 }
 
 // named reports whether any field that describes the certificate is set.

@@ -11,7 +11,7 @@ type Explanation struct {
 	Reason   string     `json:"reason" doc:"in words"`
 	Policies []Deciding `json:"policies" doc:"those that decided: the ones that forbid, or else the ones that permit"`
 	Failed   []Failed   `json:"failed,omitempty" doc:"policies that could not be evaluated"`
-	Asked    int        `json:"asked" doc:"how many policies can have a say about the action"`
+	Asked    int        `json:"asked" doc:"number of policies that can have a say about the action"`
 }
 
 // A Deciding policy decided.
@@ -20,7 +20,7 @@ type Deciding struct {
 	Effect string `json:"effect" enum:"permit,forbid" doc:"effect of the policy; one that forbids outweighs all that permit"`
 	From   Kind   `json:"from" enum:"shipped,file,stored,trial" doc:"origin of its text: the bridge, security.policies, policy.put, or policy.put on trial"`
 	Line   int    `json:"line" doc:"in its text"`
-	Why    string `json:"why,omitempty" doc:"what its author says about it, @why"`
+	Why    string `json:"why,omitempty" doc:"reason by its author, @why"`
 	Text   string `json:"text" doc:"the policy"`
 }
 

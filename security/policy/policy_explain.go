@@ -17,8 +17,8 @@ var policyExplain = commands.Spec{
 
 // ExplainParams are the params of policy.explain.
 type ExplainParams struct {
-	Principal *Subject `json:"principal,omitempty" doc:"who; the caller by default"`
-	Action    string   `json:"action" len:"1-128" doc:"what, as bridge.describe shows it: skill:invoke"`
+	Principal *Subject `json:"principal,omitempty" doc:"principal; the caller by default"`
+	Action    string   `json:"action" len:"1-128" doc:"action, as bridge.describe shows it: skill:invoke"`
 	Resource  *On      `json:"resource,omitempty" doc:"on what"`
 	Door      string   `json:"door,omitempty" enum:"mqtt,http,ws" doc:"by which door"`
 	Address   string   `json:"address,omitempty" len:"1-64" doc:"from which IP address"`
@@ -36,7 +36,7 @@ type On struct {
 // ExplainResult is the result of policy.explain.
 type ExplainResult struct {
 	Explanation
-	Principal string           `json:"principal" doc:"who was meant, as policies see it"`
+	Principal string           `json:"principal" doc:"principal who was meant, as policies see it"`
 	Roles     []string         `json:"roles" doc:"its roles"`
 	Space     protocol.SpaceID `json:"space_id" doc:"its space"`
 	Action    string           `json:"action" doc:"action that was asked about, as policies see it"`

@@ -17,15 +17,15 @@ var policyList = commands.Spec{
 // ListParams choose texts.
 type ListParams struct {
 	From   Kind   `json:"from,omitempty" enum:"shipped,file,stored,trial" doc:"only those from there"`
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
+	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-512" doc:"next_cursor of the page before"`
 }
 
 // ListResult is one page of texts.
 type ListResult struct {
 	Policies   []View `json:"policies" doc:"the texts of this page, those of the bridge first; empty if none fits"`
-	Total      int    `json:"total" doc:"how many there are on all pages"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int    `json:"total" doc:"number on all pages"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // List lists texts, those that come with the bridge first.

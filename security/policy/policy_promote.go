@@ -19,7 +19,7 @@ var policyPromote = commands.Spec{
 
 // PromoteParams are the params of policy.promote.
 type PromoteParams struct {
-	Name     string `json:"name" len:"1-70" doc:"what the text is called, with or without trial: before it"`
+	Name     string `json:"name" len:"1-70" doc:"name of the text, with or without trial: before it"`
 	Revision uint64 `json:"revision,omitempty" doc:"of the text on trial, if it must be this one, which was observed"`
 }
 

@@ -19,7 +19,7 @@ var policyPut = commands.Spec{
 
 // PutParams are the params of policy.put.
 type PutParams struct {
-	Name     string `json:"name" len:"1-64" pattern:"^[a-z0-9][a-z0-9._-]*$" doc:"what the text is called; its policies are called name/@id"`
+	Name     string `json:"name" len:"1-64" pattern:"^[a-z0-9][a-z0-9._-]*$" doc:"name of the text; its policies are called name/@id"`
 	Policy   string `json:"policy" len:"1-65536" doc:"policies in Cedar"`
 	Mode     Mode   `json:"mode,omitempty" enum:"enforce,observe" default:"enforce" doc:"observe puts them on trial: they judge what happens beside those in force, in place of those of the same name, and decide nothing; policy.report tells what they would have decided otherwise"`
 	Revision uint64 `json:"revision,omitempty" doc:"of the text to be replaced, if it must be this one"`

@@ -21,7 +21,7 @@ var policyReport = commands.Spec{
 // ReportParams choose what is told.
 type ReportParams struct {
 	Outcome Outcome `json:"outcome,omitempty" enum:"refuse,allow,ask,run" doc:"only what would have been so"`
-	Limit   int     `json:"limit,omitempty" range:"1-256" default:"100" doc:"how many findings at most, the most frequent first"`
+	Limit   int     `json:"limit,omitempty" range:"1-256" default:"100" doc:"number of findings at most, the most frequent first"`
 }
 
 // Target implements [commands.Targeter].
@@ -31,9 +31,9 @@ func (p ReportParams) Target() commands.Resource { return target("") }
 // together.
 type ReportResult struct {
 	Trials   []string  `json:"trials" doc:"names of the texts on trial"`
-	Since    int64     `json:"since" doc:"when counting began, on the first bridge of a cluster: at its start, or when the texts on trial were changed last; Unix milliseconds"`
+	Since    int64     `json:"since" doc:"beginning of the count, on the first bridge of a cluster: its start, or the last change of the texts on trial; Unix milliseconds"`
 	Judged   uint64    `json:"judged" doc:"decisions that were worked out both ways; those that are remembered and do not differ are not counted again"`
-	Findings []Finding `json:"findings" doc:"what would have been decided otherwise, the most frequent first; empty if nothing was"`
+	Findings []Finding `json:"findings" doc:"decisions that would have been others, the most frequent first; empty if there are none"`
 	Total    int       `json:"total" doc:"number of findings, at most 256 of each bridge"`
 	More     uint64    `json:"more" doc:"decisions that differ and found no place among the findings"`
 	Unheard  []string  `json:"unheard,omitempty" doc:"bridges of the cluster that did not tell theirs in time, so that they are missing here"`

@@ -22,9 +22,9 @@ type ValidateParams struct {
 
 // ValidateResult is the result of policy.validate.
 type ValidateResult struct {
-	Valid    bool     `json:"valid" doc:"whether policy.put would take it"`
-	Errors   []string `json:"errors" doc:"what is wrong"`
-	Warnings []string `json:"warnings" doc:"what may be all right"`
+	Valid    bool     `json:"valid" doc:"true if policy.put would take it"`
+	Errors   []string `json:"errors" doc:"fault"`
+	Warnings []string `json:"warnings" doc:"possible faults that may be all right"`
 }
 
 // Validate checks a text.

@@ -81,9 +81,9 @@ type View struct {
 	Name      string   `json:"name" doc:"name of the text; that of a file begins with file:, that of one on trial with trial:"`
 	From      Kind     `json:"from" enum:"shipped,file,stored,trial" doc:"comes with the bridge, is in security.policies, was put by policy.put, or was put on trial by it"`
 	Policies  []string `json:"policies" doc:"ids of the policies in it"`
-	Broken    string   `json:"broken,omitempty" doc:"what is wrong with a newer text, in whose place this one stays in force"`
+	Broken    string   `json:"broken,omitempty" doc:"fault of a newer text, in whose place this one stays in force"`
 	UpdatedAt int64    `json:"updated_at,omitempty" doc:"Unix milliseconds"`
-	UpdatedBy string   `json:"updated_by,omitempty" doc:"who put it"`
+	UpdatedBy string   `json:"updated_by,omitempty" doc:"principal who put it"`
 }
 
 // view shows a text. The engine is locked.
@@ -152,11 +152,11 @@ func noPolicy(name string) error {
 // A Subject is somebody, for policy.explain.
 type Subject struct {
 	ID         string            `json:"id" len:"1-256" doc:"id of the principal"`
-	Kind       protocol.Kind     `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"what sort of party it is"`
+	Kind       protocol.Kind     `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"kind of party"`
 	Space      protocol.SpaceID  `json:"space_id,omitempty" doc:"its space, the caller's own by default"`
 	Roles      []string          `json:"roles,omitempty" len:"0-32" each:"1-64" doc:"its roles; without any, those of its API key, or else of its kind"`
 	Scopes     []string          `json:"scopes,omitempty" len:"0-100" each:"1-128" doc:"actions its credential is limited to"`
-	Method     string            `json:"method,omitempty" enum:"anonymous,apikey,jwt,certificate" doc:"how it authenticated"`
+	Method     string            `json:"method,omitempty" enum:"anonymous,apikey,jwt,certificate" doc:"way in which it authenticated"`
 	CertSN     *protocol.Serial  `json:"cert_sn,omitempty" doc:"serial of the certificate whose key it holds"`
 	Attributes map[string]string `json:"attributes,omitempty" doc:"its attributes, which policies read with getTag"`
 }

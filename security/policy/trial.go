@@ -199,7 +199,7 @@ type Example struct {
 	Space     protocol.SpaceID `json:"space_id" doc:"its space"`
 	Resource  string           `json:"resource,omitempty" doc:"id of what it was about; absent for lists"`
 	Door      string           `json:"door,omitempty" doc:"door by which it came, if the decision was about a call"`
-	At        int64            `json:"at" doc:"when it was met first, Unix milliseconds"`
+	At        int64            `json:"at" doc:"time at which it was met first, Unix milliseconds"`
 }
 
 // again counts a difference that is known.
@@ -251,9 +251,9 @@ type Finding struct {
 	Outcome  Outcome       `json:"outcome" enum:"refuse,allow,ask,run" doc:"the policies on trial would refuse what is permitted; allow what is refused; have somebody asked about a model's call that runs by itself; let one run that somebody is asked about"`
 	Action   string        `json:"action" doc:"action that was decided about"`
 	Type     string        `json:"type,omitempty" doc:"family of the resources; absent for none in particular"`
-	Kind     protocol.Kind `json:"kind,omitempty" doc:"what sort of party asked: operator, agent, skill, bridge"`
+	Kind     protocol.Kind `json:"kind,omitempty" doc:"kind of party that asked: operator, agent, skill, bridge"`
 	Policy   string        `json:"policy,omitempty" doc:"id of the policy that makes the difference; absent if there is none that permits"`
-	Count    uint64        `json:"count" doc:"how often it was decided"`
+	Count    uint64        `json:"count" doc:"number of decisions about it"`
 	FirstAt  int64         `json:"first_at" doc:"Unix milliseconds"`
 	LastAt   int64         `json:"last_at" doc:"Unix milliseconds"`
 	Examples []Example     `json:"examples" doc:"up to 5, each of another principal or resource; without params"`

@@ -17,7 +17,7 @@ type Bounds struct {
 	Retained    int `yaml:"retained" doc:"retained messages; -1 any number, 0 the default (200000 for a principal)"`
 
 	RetainedBytes int `yaml:"retained_bytes" doc:"bytes of retained messages; -1 any number, 0 the default (128 MiB for a principal, 512 MiB for a space)"`
-	Records       int `yaml:"records" doc:"what is registered: agents, skills, resources, commands, Caps, groups, VFSs, scenes; -1 any number, 0 the default (10000 for an agent or a skill, 250000 for an operator, 1000000 for a space)"`
+	Records       int `yaml:"records" doc:"number of registered things: agents, skills, resources, commands, Caps, groups, VFSs, scenes; -1 any number, 0 the default (10000 for an agent or a skill, 250000 for an operator, 1000000 for a space)"`
 	Sessions      int `yaml:"sessions" doc:"MQTT sessions that outlive their connections; -1 any number, 0 the default (1000 for a principal, 50000 for a space)"`
 }
 

@@ -297,8 +297,8 @@ func (r *Ring) Reseal(sealed []byte, purpose string) (out []byte, changed bool, 
 // A View is a data key as operators see it.
 type View struct {
 	ID      string    `json:"key_id" doc:"id of the data key"`
-	Created time.Time `json:"created_at" doc:"when it was made"`
-	Seals   bool      `json:"seals" doc:"whether what is new is sealed with it; the others open only"`
+	Created time.Time `json:"created_at" doc:"time at which it was made"`
+	Seals   bool      `json:"seals" doc:"true if new values are sealed with it; the others open only"`
 	Staged  bool      `json:"staged,omitempty" doc:"nothing was sealed with it yet"`
 	Lost    bool      `json:"lost,omitempty" doc:"it was sealed with another master key, and opens nothing"`
 }

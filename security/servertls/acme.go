@@ -28,7 +28,7 @@ import (
 type ACMESettings struct {
 	Domains     []string `yaml:"domains" doc:"host names to get certificates for by ACME; none by default"`
 	AcceptTerms bool     `yaml:"accept_terms" doc:"agree to the terms of service of the ACME server"`
-	Email       string   `yaml:"email" doc:"where the ACME server may tell of problems; optional"`
+	Email       string   `yaml:"email" doc:"mailbox for problems that the ACME server finds; optional"`
 	Directory   string   `yaml:"directory" doc:"address of the ACME server's directory; Let's Encrypt by default"`
 	CA          string   `yaml:"ca" doc:"PEM file with the roots that a private ACME server's own certificate must chain to"`
 }

@@ -40,13 +40,13 @@ type Issuer struct {
 	MaxLifetime time.Duration `yaml:"max_lifetime" doc:"longest life of a token; 24h when empty"`
 	RequireIAT  bool          `yaml:"require_iat" doc:"refuse tokens that do not say when they were issued; always with oidc"`
 
-	Kind     protocol.Kind `yaml:"kind" doc:"what its subjects are: agent, skill or operator; agent when empty"`
+	Kind     protocol.Kind `yaml:"kind" doc:"kind of its subjects: agent, skill or operator; agent when empty"`
 	IDClaim  string        `yaml:"id_claim" doc:"claim with the principal's id; sub when empty"`
 	IDPrefix string        `yaml:"id_prefix" doc:"put before each id, so that issuers cannot speak for each other's subjects"`
 
 	Space      protocol.SpaceID   `yaml:"space" doc:"space of its subjects; default when empty"`
 	SpaceClaim string             `yaml:"space_claim" doc:"claim with the space, which must be in spaces"`
-	Spaces     []protocol.SpaceID `yaml:"spaces" doc:"what the space claim may say"`
+	Spaces     []protocol.SpaceID `yaml:"spaces" doc:"values that the space claim may have"`
 
 	RolesClaim   string            `yaml:"roles_claim" doc:"claim with a list of names or one text with spaces; dots lead into objects"`
 	Roles        map[string]string `yaml:"roles" doc:"which name of the roles claim gives which role; others give none"`
@@ -54,7 +54,7 @@ type Issuer struct {
 
 	ScopesClaim string `yaml:"scopes_claim" doc:"claim that limits the token to actions such as skill:invoke; without it a token is not limited"`
 
-	SignIn SignIn `yaml:"sign_in" doc:"how people sign in to the console there; oidc only"`
+	SignIn SignIn `yaml:"sign_in" doc:"ways for people to sign in to the console there; oidc only"`
 }
 
 // withDefaults fills in omitted fields and reports faults.

@@ -16,7 +16,7 @@ type Settings struct {
 	Space   string        `yaml:"space" doc:"space whose skills Home Assistant is shown; none when empty"`
 	Skills  []string      `yaml:"skills" doc:"ids of these skills, with * for any part, such as lamp-*; needed with space"`
 	Prefix  string        `yaml:"prefix" doc:"topic below which they are announced"`
-	Refresh time.Duration `yaml:"refresh" doc:"how often the state of a skill is read again"`
+	Refresh time.Duration `yaml:"refresh" doc:"interval at which the state of a skill is read again"`
 	Most    int           `yaml:"most" doc:"skills that are shown"`
 }
 

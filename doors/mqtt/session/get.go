@@ -29,7 +29,7 @@ type GetResult struct {
 	Expiry      int64    `json:"expiry" doc:"seconds the session is kept without a connection; 4294967295 is forever"`
 	QueuedBytes int      `json:"queued_bytes" doc:"bytes of the messages that wait"`
 	Outbox      int      `json:"outbox_bytes" doc:"bytes written and not yet taken by the client's socket"`
-	Will        string   `json:"will_topic,omitempty" doc:"where the will goes; absent without one"`
+	Will        string   `json:"will_topic,omitempty" doc:"topic of the will; absent without one"`
 	Filters     []Filter `json:"filters" doc:"the first 100 subscriptions"`
 }
 

@@ -25,8 +25,8 @@ type KickParams struct {
 // KickResult is the result of session.kick.
 type KickResult struct {
 	ClientID     string `json:"client_id" doc:"client id of the session"`
-	Disconnected bool   `json:"disconnected" doc:"whether the client was connected"`
-	Forgotten    bool   `json:"forgotten" doc:"whether the session ended"`
+	Disconnected bool   `json:"disconnected" doc:"true if the client was connected"`
+	Forgotten    bool   `json:"forgotten" doc:"true if the session ended"`
 }
 
 // Kick ends the connection of a client with reason 0x98, administrative

@@ -25,8 +25,8 @@ type ListParams struct {
 	State     State            `json:"state,omitempty" enum:"connected,kept" doc:"only sessions with a client, or without"`
 	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only sessions of this owner"`
 	Find      string           `json:"find,omitempty" len:"1-128" doc:"only sessions with this text in their client id or owner, whatever its case"`
-	Sort      string           `json:"sort,omitempty" enum:"id,-id,principal,-principal,subscriptions,-subscriptions,inflight,-inflight,queued,-queued" doc:"what to sort by, the highest first behind a minus; by client id if absent"`
-	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
+	Sort      string           `json:"sort,omitempty" enum:"id,-id,principal,-principal,subscriptions,-subscriptions,inflight,-inflight,queued,-queued" doc:"field to sort by, the highest first behind a minus; by client id if absent"`
+	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor    string           `json:"cursor,omitempty" len:"1-88000" doc:"next_cursor of the page before"`
 }
 
@@ -38,8 +38,8 @@ func (p ListParams) Target() commands.Resource {
 // ListResult is one page of sessions.
 type ListResult struct {
 	Sessions   []View `json:"sessions" doc:"the sessions of this page, by client id; empty if none fits"`
-	Total      int    `json:"total" doc:"how many there are on all pages"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int    `json:"total" doc:"number on all pages"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 	// Silent are bridges whose sessions are missing.
 	Silent []string `json:"silent,omitempty" doc:"bridges of the cluster that did not answer: their sessions are not in the list"`
 }

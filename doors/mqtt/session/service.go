@@ -90,16 +90,16 @@ func (s *Service) Commands() []commands.Command {
 // A View is a session as callers see it in a list.
 type View struct {
 	ClientID      string           `json:"client_id" doc:"client id of the session, unique in its space"`
-	Principal     string           `json:"principal" doc:"who the session belongs to"`
+	Principal     string           `json:"principal" doc:"owner of the session"`
 	Space         protocol.SpaceID `json:"space_id" doc:"id of the space of the session's owner"`
-	Method        string           `json:"method,omitempty" doc:"how the client authenticated last: apikey, jwt, certificate or anonymous"`
+	Method        string           `json:"method,omitempty" doc:"way in which the client authenticated last: apikey, jwt, certificate or anonymous"`
 	Credential    string           `json:"credential,omitempty" doc:"id of the key, token or certificate it showed then"`
 	State         State            `json:"state" doc:"connected, or kept for a client that is away"`
 	Protocol      string           `json:"protocol" doc:"version of MQTT, 5.0, 3.1.1 or 3.1"`
 	Listener      string           `json:"listener,omitempty" doc:"the door by which the client came in"`
 	Remote        string           `json:"remote,omitempty" doc:"address of a connected client"`
-	ExpiresAt     int64            `json:"expires_at,omitempty" doc:"when a kept session ends, Unix milliseconds; absent if it never does"`
-	Subscriptions int              `json:"subscriptions" doc:"how many"`
+	ExpiresAt     int64            `json:"expires_at,omitempty" doc:"time at which a kept session ends, Unix milliseconds; absent if it never does"`
+	Subscriptions int              `json:"subscriptions" doc:"number"`
 	Inflight      int              `json:"inflight" doc:"messages sent and not acknowledged"`
 	Queued        int              `json:"queued" doc:"messages that wait"`
 	Bridge        string           `json:"bridge_id,omitempty" doc:"the bridge of a cluster that has it; absent where one works alone"`

@@ -17,8 +17,8 @@ type Trace struct {
 // payload, no property and no credential.
 type Headline struct {
 	N        uint64   `json:"n" doc:"number of the packet in the trace, from 1"`
-	At       int64    `json:"at" doc:"when, Unix milliseconds"`
-	From     Side     `json:"from" enum:"client,bridge" doc:"who sent it"`
+	At       int64    `json:"at" doc:"time, Unix milliseconds"`
+	From     Side     `json:"from" enum:"client,bridge" doc:"sender"`
 	Type     string   `json:"type" doc:"type of the packet as MQTT names it, such as PUBLISH"`
 	Size     int      `json:"size" doc:"bytes of the whole packet; 0 for CONNECT, which is noted when it has been accepted"`
 	PacketID uint16   `json:"packet_id,omitempty" doc:"its identifier; absent where it has none"`
@@ -27,7 +27,7 @@ type Headline struct {
 	Retain   bool     `json:"retain,omitempty" doc:"a PUBLISH that is retained, or was"`
 	Dup      bool     `json:"dup,omitempty" doc:"a PUBLISH that may have been sent before"`
 	Filters  []string `json:"filters,omitempty" doc:"filters of SUBSCRIBE and UNSUBSCRIBE, the first eight"`
-	Reasons  []string `json:"reasons,omitempty" doc:"what an answer or a DISCONNECT says, for the first eight filters where it is about several"`
+	Reasons  []string `json:"reasons,omitempty" doc:"text of an answer or a DISCONNECT, for the first eight filters where it is about several"`
 }
 
 // A Side is one of the two who send packets.

@@ -20,13 +20,13 @@ var traceGet = commands.Spec{
 type TraceGetParams struct {
 	Params
 	After uint64 `json:"after,omitempty" doc:"number of the last headline that is known already"`
-	Limit int    `json:"limit,omitempty" range:"1-1000" default:"200" doc:"how many to return at most"`
+	Limit int    `json:"limit,omitempty" range:"1-1000" default:"200" doc:"number to return at most"`
 }
 
 // TraceGetResult is the result of session.trace.get.
 type TraceGetResult struct {
 	ClientID  string     `json:"client_id" doc:"client id of the session"`
-	EndsAt    int64      `json:"ends_at" doc:"when the trace ends, or ended, Unix milliseconds"`
+	EndsAt    int64      `json:"ends_at" doc:"time at which the trace ends, or ended, Unix milliseconds"`
 	Missed    uint64     `json:"missed,omitempty" doc:"headlines after the one that is known which made room for newer ones"`
 	Headlines []Headline `json:"headlines" doc:"the next headlines, the oldest first; empty if there is no newer one"`
 }

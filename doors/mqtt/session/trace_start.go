@@ -20,13 +20,13 @@ var traceStart = commands.Spec{
 // TraceStartParams say whom to trace, and for how long.
 type TraceStartParams struct {
 	Params
-	Seconds int `json:"seconds,omitempty" range:"1-300" default:"300" doc:"how long"`
+	Seconds int `json:"seconds,omitempty" range:"1-300" default:"300" doc:"duration"`
 }
 
 // TraceStartResult is the result of session.trace.start.
 type TraceStartResult struct {
 	ClientID string `json:"client_id" doc:"client id of the session"`
-	EndsAt   int64  `json:"ends_at" doc:"when the trace ends by itself, Unix milliseconds"`
+	EndsAt   int64  `json:"ends_at" doc:"time at which the trace ends by itself, Unix milliseconds"`
 }
 
 // TraceStart begins a trace, anew if there was one. It goes on when the client

@@ -528,7 +528,7 @@ func TestDocumentsAreForgottenBeforeTheyFillMemory(t *testing.T) {
 }
 
 type lookParams struct {
-	Limit int `json:"limit,omitempty" range:"1-10" doc:"how many"`
+	Limit int `json:"limit,omitempty" range:"1-10" doc:"number"`
 }
 
 type lookResult struct {

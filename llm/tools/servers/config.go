@@ -18,7 +18,7 @@ import (
 
 // A Config names one server. Exactly one of URL and Command says where it is.
 type Config struct {
-	Name    string            `yaml:"name" doc:"what it is called here: its tools are mcp.{name}.{tool}"`
+	Name    string            `yaml:"name" doc:"name here: its tools are mcp.{name}.{tool}"`
 	URL     string            `yaml:"url" doc:"its streamable HTTP endpoint"`
 	Headers map[string]string `yaml:"headers" doc:"headers to send, each as env:NAME or file:PATH; the text before that is sent as it is, as in Bearer env:TOKEN"`
 	CA      string            `yaml:"ca" doc:"PEM file with the roots of its web server, instead of the system's"`
@@ -32,7 +32,7 @@ type Config struct {
 	Tools   []string      `yaml:"tools" doc:"which of its tools are offered, by pattern; all by default"`
 	Prompts []string      `yaml:"prompts" doc:"which of its prompts are offered, by pattern; all by default"`
 	Spaces  []string      `yaml:"spaces" doc:"tenants that may use it; * is any; only the default space when empty"`
-	Timeout time.Duration `yaml:"timeout" doc:"how long a call may take; 60s by default"`
+	Timeout time.Duration `yaml:"timeout" doc:"time that a call may take; 60s by default"`
 }
 
 // Ways to approve tools.

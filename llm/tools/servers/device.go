@@ -17,7 +17,7 @@ type DeviceSettings struct {
 	On      bool          `yaml:"on" doc:"devices that announce themselves as MCP servers over MQTT are used as such, under approval"`
 	Approve string        `yaml:"approve" doc:"each: every tool, prompt and resource waits for mcp.server.approve; first: what a device has when it is first seen is approved; each by default"`
 	Risk    string        `yaml:"risk" doc:"ask: a person has to agree to every call of their tools"`
-	Timeout time.Duration `yaml:"timeout" doc:"how long a call may take; 60s by default"`
+	Timeout time.Duration `yaml:"timeout" doc:"time that a call may take; 60s by default"`
 }
 
 // Check names the fault of the settings.

@@ -27,7 +27,7 @@ type CompleteParams struct {
 	Prompt   string            `json:"prompt,omitempty" len:"1-256" doc:"the prompt, as the server calls it; it must be approved, and the caller may get it"`
 	Template string            `json:"uri_template,omitempty" len:"1-2048" doc:"or the template of resources, as the server gives it; it must be approved, and the caller may read there"`
 	Argument string            `json:"argument" len:"1-256" doc:"name of the argument"`
-	Value    string            `json:"value,omitempty" len:"0-2048" doc:"what is typed so far"`
+	Value    string            `json:"value,omitempty" len:"0-2048" doc:"text typed so far"`
 	Given    map[string]string `json:"given,omitempty" doc:"the arguments that are known already"`
 }
 
@@ -37,7 +37,7 @@ func (p CompleteParams) Target() commands.Resource { return resource(p.Server) }
 // CompleteResult is the result of mcp.argument.complete.
 type CompleteResult struct {
 	Server    string   `json:"server" doc:"name of the server, as it is configured"`
-	Values    []string `json:"values" doc:"what the server proposes, in its order: at most 100, each one line of at most 256 bytes"`
+	Values    []string `json:"values" doc:"proposals of the server, in its order: at most 100, each one line of at most 256 bytes"`
 	More      bool     `json:"more,omitempty" doc:"the server has more"`
 	Untrusted bool     `json:"untrusted" doc:"always true: the texts are the server's"`
 }

@@ -28,7 +28,7 @@ var promptGet = commands.Spec{
 type PromptParams struct {
 	Server    string          `json:"server" len:"1-32" doc:"the server"`
 	Prompt    string          `json:"prompt" len:"1-256" doc:"the prompt, as the server calls it; it must be approved"`
-	Arguments json.RawMessage `json:"arguments,omitempty" type:"object" default:"{}" doc:"what the prompt is given: a text for each argument"`
+	Arguments json.RawMessage `json:"arguments,omitempty" type:"object" default:"{}" doc:"values for the prompt: a text for each argument"`
 }
 
 // Target implements [commands.Targeter].
@@ -38,14 +38,14 @@ func (p PromptParams) Target() commands.Resource { return resource(p.Server) }
 type PromptResult struct {
 	Server      string          `json:"server" doc:"name of the server, as it is configured"`
 	Prompt      string          `json:"prompt" doc:"as the server calls it"`
-	Description string          `json:"description,omitempty" doc:"what the server says of it, marked as data"`
-	Messages    []PromptMessage `json:"messages" doc:"what the prompt puts before a model, in its order"`
+	Description string          `json:"description,omitempty" doc:"description by the server, marked as data"`
+	Messages    []PromptMessage `json:"messages" doc:"messages that the prompt puts before a model, in its order"`
 	Untrusted   bool            `json:"untrusted" doc:"always true: the texts are the server's"`
 }
 
 // A PromptMessage is one message of a prompt.
 type PromptMessage struct {
-	Role    string  `json:"role" enum:"user,assistant" doc:"whose words they are to be"`
+	Role    string  `json:"role" enum:"user,assistant" doc:"role whose words they are to be"`
 	Content Content `json:"content" doc:"the message"`
 }
 

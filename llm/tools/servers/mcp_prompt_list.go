@@ -38,14 +38,14 @@ type PromptView struct {
 	Server      string           `json:"server" doc:"name of the server, as it is configured"`
 	Prompt      string           `json:"prompt" doc:"as the server calls it, for mcp.prompt.get"`
 	Title       string           `json:"title,omitempty" doc:"for people"`
-	Description string           `json:"description,omitempty" doc:"what the server says of it, marked as data"`
-	Arguments   []PromptArgument `json:"arguments,omitempty" doc:"what it takes, each a text; absent if nothing"`
+	Description string           `json:"description,omitempty" doc:"description by the server, marked as data"`
+	Arguments   []PromptArgument `json:"arguments,omitempty" doc:"arguments, each a text; absent if there are none"`
 }
 
 // A PromptArgument is an argument of a prompt.
 type PromptArgument struct {
 	Name        string `json:"name" doc:"of the argument"`
-	Description string `json:"description,omitempty" doc:"what the server says of it, marked as data"`
+	Description string `json:"description,omitempty" doc:"description by the server, marked as data"`
 	Required    bool   `json:"required" doc:"the prompt cannot be had without it"`
 }
 

@@ -21,7 +21,7 @@ var resourceList = commands.Spec{
 // ResourcesParams are the params of mcp.resource.list.
 type ResourcesParams struct {
 	Server string `json:"server,omitempty" len:"1-32" doc:"only of this one"`
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many resources at most"`
+	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number of resources at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-4096" doc:"next_cursor of the page before"`
 }
 
@@ -33,7 +33,7 @@ type ResourcesResult struct {
 	Resources  []ResourceView `json:"resources" doc:"by server and URI"`
 	Templates  []TemplateView `json:"templates" doc:"approved templates of URIs that can be read as well; on the first page"`
 	Total      int            `json:"total" doc:"number of resources on all pages"`
-	NextCursor string         `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	NextCursor string         `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A ResourceView is a resource of a server. Its texts are the server's: data,
@@ -41,8 +41,8 @@ type ResourcesResult struct {
 type ResourceView struct {
 	Server      string `json:"server" doc:"name of the server, as it is configured"`
 	URI         string `json:"uri" doc:"as the server gives it, for mcp.resource.read"`
-	Name        string `json:"name,omitempty" doc:"what the server calls it, shortened"`
-	Description string `json:"description,omitempty" doc:"what the server says of it, marked as data; only of trusted servers"`
+	Name        string `json:"name,omitempty" doc:"name that the server has for it, shortened"`
+	Description string `json:"description,omitempty" doc:"description by the server, marked as data; only of trusted servers"`
 	MIMEType    string `json:"mime_type,omitempty" doc:"media type; absent if the server does not say"`
 	Size        int64  `json:"size,omitempty" doc:"bytes; absent if the server does not say"`
 }
@@ -51,8 +51,8 @@ type ResourceView struct {
 type TemplateView struct {
 	Server      string `json:"server" doc:"name of the server, as it is configured"`
 	URITemplate string `json:"uri_template" doc:"as the server gives it; expanded, it can be read"`
-	Name        string `json:"name,omitempty" doc:"what the server calls it, shortened"`
-	Description string `json:"description,omitempty" doc:"what the server says of it, marked as data"`
+	Name        string `json:"name,omitempty" doc:"name that the server has for it, shortened"`
+	Description string `json:"description,omitempty" doc:"description by the server, marked as data"`
 	MIMEType    string `json:"mime_type,omitempty" doc:"media type of all that fit; absent if the server does not say"`
 }
 

@@ -39,7 +39,7 @@ type ApproveResult struct {
 	Approved  []string `json:"approved" doc:"all tools that are offered now"`
 	Prompts   []string `json:"prompts" doc:"all prompts that are offered now"`
 	Templates []string `json:"templates" doc:"all templates that are offered now"`
-	Resources bool     `json:"resources" doc:"whether its resources can be read now"`
+	Resources bool     `json:"resources" doc:"true if its resources can be read now"`
 }
 
 // Approve approves what is named. What the server declares must still be what was

@@ -35,9 +35,9 @@ type ServerView struct {
 	Server    string          `json:"server" doc:"name of the server, as in the names of its tools"`
 	State     State           `json:"state" doc:"connecting, connected or down"`
 	Since     int64           `json:"since" doc:"Unix milliseconds"`
-	Problem   string          `json:"problem,omitempty" doc:"why it is down"`
-	Device    *DeviceView     `json:"device,omitempty" doc:"whose device it is; absent for a server of the configuration"`
-	Product   string          `json:"product,omitempty" doc:"what the server calls itself"`
+	Problem   string          `json:"problem,omitempty" doc:"reason why it is down"`
+	Device    *DeviceView     `json:"device,omitempty" doc:"owner of the device; absent for a server of the configuration"`
+	Product   string          `json:"product,omitempty" doc:"name that the server gives itself"`
 	Revision  string          `json:"revision,omitempty" doc:"names what it has as it is now, for mcp.server.approve"`
 	Tools     []ToolView      `json:"tools" doc:"tools that the server has declared, by name; empty before it was first reached"`
 	Prompts   []PromptState   `json:"prompts" doc:"its prompts, by name"`
@@ -47,7 +47,7 @@ type ServerView struct {
 
 // A DeviceView is a device that is a server.
 type DeviceView struct {
-	Owner   protocol.Party `json:"owner" doc:"who has announced it: space/kind/id"`
+	Owner   protocol.Party `json:"owner" doc:"announcer: space/kind/id"`
 	Clients []string       `json:"clients" doc:"MQTT client ids that serve it, one of which is in use"`
 }
 
@@ -55,27 +55,27 @@ type DeviceView struct {
 type ToolView struct {
 	Tool        string `json:"tool" doc:"name of the tool, as the server declares it"`
 	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
-	Description string `json:"description,omitempty" doc:"what the server says of it"`
+	Description string `json:"description,omitempty" doc:"description by the server"`
 }
 
 // A PromptState is a prompt of a server as operators see it.
 type PromptState struct {
 	Prompt      string `json:"prompt" doc:"name of the prompt, as the server declares it"`
 	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
-	Description string `json:"description,omitempty" doc:"what the server says of it"`
+	Description string `json:"description,omitempty" doc:"description by the server"`
 }
 
 // A TemplateState is a template of resources as operators see it.
 type TemplateState struct {
 	URITemplate string `json:"uri_template" doc:"as the server declares it (RFC 6570)"`
 	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
-	Description string `json:"description,omitempty" doc:"what the server says of it"`
+	Description string `json:"description,omitempty" doc:"description by the server"`
 }
 
 // A ResourcesState is what operators see of a server's resources.
 type ResourcesState struct {
 	State string `json:"state" doc:"approved, new, or none if the server has none"`
-	Total int    `json:"total" doc:"how many it lists; mcp.resource.list has them once they are approved"`
+	Total int    `json:"total" doc:"number of those that it lists; mcp.resource.list has them once they are approved"`
 }
 
 // List shows the servers.

@@ -34,7 +34,7 @@ var toolCall = commands.Spec{
 type CallParams struct {
 	Server    string          `json:"server" len:"1-32" doc:"the server"`
 	Tool      string          `json:"tool" len:"1-256" doc:"the tool, as the server calls it; it must be approved"`
-	Arguments json.RawMessage `json:"arguments,omitempty" type:"object" default:"{}" doc:"what the tool is given"`
+	Arguments json.RawMessage `json:"arguments,omitempty" type:"object" default:"{}" doc:"arguments of the tool"`
 }
 
 // Target implements [commands.Targeter].
@@ -60,7 +60,7 @@ type Media struct {
 
 // Content is one piece of a result.
 type Content struct {
-	Kind     string `json:"kind" enum:"text,image,audio,video,resource,resource_link" doc:"what it is; resource has the contents of one, resource_link only says where it is"`
+	Kind     string `json:"kind" enum:"text,image,audio,video,resource,resource_link" doc:"kind; resource has the contents of one, resource_link only says where it is"`
 	Text     string `json:"text,omitempty" doc:"of a text, and of a resource that is one"`
 	MIMEType string `json:"mime_type,omitempty" doc:"media type of data, or of a resource; absent if the server does not say"`
 	Data     string `json:"data,omitempty" doc:"of media, and of a resource that is no text: base64"`

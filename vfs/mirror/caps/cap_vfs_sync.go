@@ -27,7 +27,7 @@ type SyncParams struct {
 	Cap     protocol.CapID `json:"cap_id" doc:"the Cap"`
 	Path    string         `json:"vfs_path" len:"1-1100" doc:"/vfs/cap/{cap_id}/ and the path of a file; without a file, everything"`
 	Type    string         `json:"sync_type,omitempty" enum:"REAL_TIME,SCHEDULED" default:"REAL_TIME" doc:"REAL_TIME waits a moment for the VFS, SCHEDULED does not wait"`
-	Content *string        `json:"content,omitempty" doc:"what the file is to hold; what is in the Cap's folder when absent"`
+	Content *string        `json:"content,omitempty" doc:"content for the file; that in the Cap's folder when absent"`
 }
 
 // Target implements [commands.Targeter].
@@ -41,7 +41,7 @@ type SyncResult struct {
 	Path     string         `json:"vfs_path" doc:"path in the VFS, as in the request"`
 	Status   string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"state afterwards, of the file or of the whole Cap: synced; pending if the VFS is not waited for or cannot be reached; syncing while other files are transferred; conflict if it was resolved and the copy that lost is kept; failed"`
 	Checksum string         `json:"checksum" doc:"SHA-256 of the file; empty for the whole Cap"`
-	Reason   string         `json:"reason,omitempty" doc:"why it is not synced"`
+	Reason   string         `json:"reason,omitempty" doc:"reason why it is not synced"`
 }
 
 // Sync mirrors one file or a whole Cap. Content is durable in the Cap's folder

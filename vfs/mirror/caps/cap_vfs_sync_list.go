@@ -22,16 +22,16 @@ var listSpec = commands.Spec{
 type ListParams struct {
 	Find   string `json:"find,omitempty" len:"1-128" doc:"only Caps with this text in their id, whatever its case"`
 	Behind bool   `json:"behind,omitempty" doc:"only mirrors that are not synced, are paused, or whose folders of devices are"`
-	Sort   string `json:"sort,omitempty" enum:"id,-id,status,-status,pending,-pending,failed,-failed,conflicts,-conflicts,last_sync_time,-last_sync_time" doc:"what to sort by, the highest first behind a minus; by id if absent"`
+	Sort   string `json:"sort,omitempty" enum:"id,-id,status,-status,pending,-pending,failed,-failed,conflicts,-conflicts,last_sync_time,-last_sync_time" doc:"field to sort by, the highest first behind a minus; by id if absent"`
 	listing.Page
 }
 
 // ListResult is one page of mirrors.
 type ListResult struct {
 	Mirrors    []MirrorView `json:"mirrors" doc:"the mirrors of this page; empty if none fits"`
-	Total      int          `json:"total" doc:"how many there are on all pages"`
-	Behind     int          `json:"behind" doc:"how many of all that the caller may see are behind"`
-	NextCursor string       `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Total      int          `json:"total" doc:"number on all pages"`
+	Behind     int          `json:"behind" doc:"number of those behind, of all that the caller may see"`
+	NextCursor string       `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A MirrorView is a Cap's mirror in a list: cap.vfs.sync.status shows the rest.
@@ -41,12 +41,12 @@ type MirrorView struct {
 	Pending       int            `json:"pending" doc:"files still to be looked at or transferred"`
 	Failed        int            `json:"failed" doc:"files that failed and will be tried again, or cannot be mirrored"`
 	Conflicts     int            `json:"conflicts" doc:"copies that lost a conflict and are kept"`
-	LastSync      int64          `json:"last_sync_time" doc:"when everything was last compared, Unix milliseconds; 0 for never"`
+	LastSync      int64          `json:"last_sync_time" doc:"time of the last comparison of everything, Unix milliseconds; 0 for never"`
 	Circuit       string         `json:"circuit" enum:"closed,half_open,open" doc:"closed while the VFS is there"`
-	Trouble       string         `json:"trouble,omitempty" doc:"why the circuit is open, or the Cap's folder cannot be opened"`
+	Trouble       string         `json:"trouble,omitempty" doc:"reason why the circuit is open, or the Cap's folder cannot be opened"`
 	Paused        bool           `json:"paused" doc:"nothing is carried over, see cap.vfs.sync.pause"`
 	Folders       int            `json:"folders" doc:"folders of devices that are kept the same as the Cap's disk, and reported themselves lately"`
-	FoldersBehind int            `json:"folders_behind" doc:"how many of them are not synced"`
+	FoldersBehind int            `json:"folders_behind" doc:"number of them that are not synced"`
 }
 
 // behind reports whether something is not where it should be.

@@ -29,9 +29,9 @@ const (
 // ReportParams are the params of cap.vfs.sync.report.
 type ReportParams struct {
 	Cap    protocol.CapID `json:"cap_id" doc:"the Cap"`
-	Folder FolderReport   `json:"folder" doc:"where the folder stands"`
+	Folder FolderReport   `json:"folder" doc:"place of the folder"`
 	// Obeyed may name orders again that were confirmed before.
-	Obeyed []Obeyed `json:"obeyed,omitempty" len:"0-8" doc:"what became of the orders to restore a copy in the answer to the report before; an order is repeated until it is named here"`
+	Obeyed []Obeyed `json:"obeyed,omitempty" len:"0-8" doc:"outcome of the orders to restore a copy in the answer to the report before; an order is repeated until it is named here"`
 }
 
 // Target implements [commands.Targeter].
@@ -47,7 +47,7 @@ type FolderReport struct {
 	Failed    int       `json:"failed" range:"0-1000000000" doc:"files that failed and will be tried again, or cannot be mirrored"`
 	Conflicts int       `json:"conflicts" range:"0-1000000000" doc:"copies that lost a conflict and are kept there"`
 	Free      int64     `json:"free" range:"-1-9007199254740991" doc:"bytes that may be written to its disk; -1 if nobody knows"`
-	LastSync  int64     `json:"last_sync_time,omitempty" range:"0-9007199254740991" doc:"when everything was last compared, Unix milliseconds"`
+	LastSync  int64     `json:"last_sync_time,omitempty" range:"0-9007199254740991" doc:"time of the last comparison of everything, Unix milliseconds"`
 	Paused    bool      `json:"paused,omitempty" doc:"nothing is carried over"`
 	Problems  []Problem `json:"problems,omitempty" len:"0-20" doc:"some of the files that failed"`
 	Lost      []Copy    `json:"lost,omitempty" len:"0-20" doc:"the latest copies that lost a conflict and are kept there, the last first; cap.vfs.sync.restore with owner and folder brings one back"`
@@ -56,7 +56,7 @@ type FolderReport struct {
 // A Problem is a file that failed.
 type Problem struct {
 	Path   string `json:"path" len:"1-1024" doc:"in the folder"`
-	Reason string `json:"reason" len:"1-512" doc:"why"`
+	Reason string `json:"reason" len:"1-512" doc:"reason"`
 }
 
 // A Copy is a copy of a file that a device's folder keeps.

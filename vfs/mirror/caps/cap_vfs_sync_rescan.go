@@ -36,7 +36,7 @@ type RescanResult struct {
 
 // A Rescan asks for a look at everything.
 type Rescan struct {
-	Time     int64 `json:"rescan_time" doc:"when it was asked for, Unix milliseconds; 0 for never since the bridge started"`
+	Time     int64 `json:"rescan_time" doc:"time at which it was asked for, Unix milliseconds; 0 for never since the bridge started"`
 	Contents bool  `json:"contents,omitempty" doc:"every file is to be read anew"`
 }
 

@@ -39,7 +39,7 @@ type RestoreResult struct {
 	Cap    protocol.CapID `json:"cap_id" doc:"id of the Cap"`
 	Path   string         `json:"vfs_path" doc:"path of the restored file in the VFS, as in the request"`
 	Status string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"state of the file afterwards; pending if the VFS cannot be reached at the moment, or a device has still to do it"`
-	Reason string         `json:"reason,omitempty" doc:"why it is not synced"`
+	Reason string         `json:"reason,omitempty" doc:"reason why it is not synced"`
 	Order  int64          `json:"order_id,omitempty" doc:"the order to a device's folder; restores of that folder in cap.vfs.sync.status tells what becomes of it"`
 }
 

@@ -24,7 +24,7 @@ var statusSpec = commands.Spec{
 type StatusParams struct {
 	Cap    protocol.CapID `json:"cap_id" doc:"the Cap"`
 	Only   string         `json:"only,omitempty" enum:"synced,pending,conflict,failed" doc:"only the files that stand there; all when absent"`
-	Limit  int            `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many files to return at most"`
+	Limit  int            `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number of files to return at most"`
 	Cursor string         `json:"cursor,omitempty" len:"1-1024" doc:"next_cursor of the page before"`
 }
 
@@ -40,18 +40,18 @@ type StatusResult struct {
 	Pending    int            `json:"pending" doc:"files still to be looked at or transferred"`
 	Failed     int            `json:"failed" doc:"files that failed and will be tried again, or cannot be mirrored"`
 	Conflicts  int            `json:"conflicts" doc:"copies that lost a conflict and are kept"`
-	LastSync   int64          `json:"last_sync_time" doc:"when everything was last compared, Unix milliseconds; 0 for never"`
-	Count      int64          `json:"sync_count" doc:"how often that was"`
+	LastSync   int64          `json:"last_sync_time" doc:"time of the last comparison of everything, Unix milliseconds; 0 for never"`
+	Count      int64          `json:"sync_count" doc:"number of times"`
 	Circuit    string         `json:"circuit" enum:"closed,half_open,open" doc:"closed while the VFS is there"`
-	Trouble    string         `json:"trouble,omitempty" doc:"why the circuit is open"`
-	Noticed    string         `json:"noticed" enum:"at_once,by_scan,on_schedule" doc:"how changes in the Cap's folder are found"`
-	Degraded   string         `json:"degraded,omitempty" doc:"why they are not found at once although the Cap is mirrored in real time"`
+	Trouble    string         `json:"trouble,omitempty" doc:"reason why the circuit is open"`
+	Noticed    string         `json:"noticed" enum:"at_once,by_scan,on_schedule" doc:"way in which changes in the Cap's folder are found"`
+	Degraded   string         `json:"degraded,omitempty" doc:"reason why they are not found at once although the Cap is mirrored in real time"`
 	Paused     bool           `json:"paused" doc:"nothing is carried over, see cap.vfs.sync.pause"`
 	Free       int64          `json:"free" doc:"bytes that may be written to the disk of the Cap's folder; -1 if nobody knows"`
 	Lost       []LostView     `json:"lost,omitempty" doc:"the latest 100 copies that lost a conflict, the last first; cap.vfs.sync.restore brings one back"`
 	Folders    []FolderView   `json:"folders,omitempty" doc:"folders of devices that are kept the same as the Cap's disk, as they reported themselves lately"`
 	Files      []FileView     `json:"files" doc:"by path"`
-	NextCursor string         `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	NextCursor string         `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A FileView is a file as callers see it.
@@ -61,8 +61,8 @@ type FileView struct {
 	Checksum string `json:"checksum,omitempty" doc:"SHA-256 of what both ends agreed on last"`
 	Size     int64  `json:"size" doc:"of that, in bytes"`
 	Version  uint64 `json:"version,omitempty" doc:"of that, in the VFS"`
-	Reason   string `json:"reason,omitempty" doc:"why it failed"`
-	Kept     string `json:"kept,omitempty" doc:"where the copy is that lost a conflict, in the Cap's folder"`
+	Reason   string `json:"reason,omitempty" doc:"reason why it failed"`
+	Kept     string `json:"kept,omitempty" doc:"place of the copy that lost a conflict, in the Cap's folder"`
 }
 
 // A LostView is a copy that lost a conflict.
@@ -70,9 +70,9 @@ type LostView struct {
 	Path     string `json:"vfs_path" doc:"path of the file in the VFS, /vfs/cap/{cap_id}/ and the path in the Cap's folder"`
 	Checksum string `json:"checksum,omitempty" doc:"SHA-256 of the copy; absent if a deletion lost"`
 	Size     int64  `json:"size" doc:"bytes"`
-	Rule     string `json:"rule" doc:"why it lost"`
+	Rule     string `json:"rule" doc:"reason why it lost"`
 	Winner   string `json:"winner,omitempty" doc:"SHA-256 of what stays; absent if that is a deletion or a folder"`
-	Kept     string `json:"kept,omitempty" doc:"where the copy is, in the Cap's folder"`
+	Kept     string `json:"kept,omitempty" doc:"place of the copy, in the Cap's folder"`
 	Version  uint64 `json:"version,omitempty" doc:"of the copy, if it is in the VFS"`
 	Time     int64  `json:"lost_at" doc:"Unix milliseconds"`
 }

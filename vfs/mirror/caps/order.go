@@ -27,14 +27,14 @@ type Order struct {
 // Obeyed reports the end of an order.
 type Obeyed struct {
 	ID     int64  `json:"order_id" range:"1-9007199254740991" doc:"the order"`
-	Reason string `json:"reason,omitempty" len:"1-512" doc:"why the copy cannot be brought back; absent if it was"`
+	Reason string `json:"reason,omitempty" len:"1-512" doc:"reason why the copy cannot be brought back; absent if it was"`
 }
 
 // A RestoreView is an order as callers see it.
 type RestoreView struct {
 	Order
 	Status string `json:"restore_status" enum:"ordered,restored,failed" doc:"ordered (the folder has still to confirm it), restored or failed"`
-	Reason string `json:"reason,omitempty" doc:"why it failed"`
+	Reason string `json:"reason,omitempty" doc:"reason why it failed"`
 }
 
 // order adds an order to a folder that reported itself. One that waits already
