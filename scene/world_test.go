@@ -225,12 +225,27 @@ func (w *world) start(change ...func(*Options)) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	eventually.Holds(w.t, "the service runs", w.news.Begun)
+	if o.InCharge == nil {
+		w.charged()
+	}
 	router := w.router
 	w.stop = func() {
 		_ = router.Close(context.Background())
 		cancel()
 		<-done
 	}
+}
+
+// charged waits until the service has taken charge, which gives those that lead time,
+// and looks at what is noted from then on.
+func (w *world) charged() {
+	w.t.Helper()
+	w.notes.leave(func() { w.notes.scenes["none"] = true })
+	eventually.Holds(w.t, "the service is in charge", func() bool {
+		w.notes.mu.Lock()
+		defer w.notes.mu.Unlock()
+		return !w.notes.scenes["none"]
+	})
 }
 
 // restart is what a crash and a new start leave: the table and what is
