@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 from pathlib import Path
-from typing import List
+from typing import Any, Callable, List, Tuple
 
 from aibridge import (
     Agent,
@@ -23,8 +23,48 @@ from aibridge import (
     envelope,
     errors,
 )
+from aibridge.calling import Call
 from aibridge.memory import Memory
 from aibridge.workers import Clock, Workers
+
+
+class Line:
+    """A connection over which a request is answered, or lost."""
+
+    def __init__(self, put: Callable[[Tuple[str, Any]], None], answered: bool) -> None:
+        self.put = put
+        self.answered = answered
+        self.sent = 0
+
+    def publish(self, message: Any, done: Any) -> None:
+        self.sent += 1
+        self.put(("response", {"result": 7}) if self.answered else ("lost", self))
+
+
+class LostOnce:
+    """A client whose first connection is lost, which is told a second time after the
+    next one stands."""
+
+    root = "aibridge"
+    response_topic = "aibridge/client/c/response"
+
+    def __init__(self) -> None:
+        self._closing = threading.Event()
+        self.lines: List[Line] = []
+
+    def _online(self, deadline: float) -> Line:
+        if self.lines:
+            self.call.inbox.put(("lost", self.lines[0]))
+        self.lines.append(Line(self.call.inbox.put, answered=bool(self.lines)))
+        return self.lines[-1]
+
+
+class Calls(unittest.TestCase):
+    def test_the_end_of_an_earlier_connection_repeats_nothing(self) -> None:
+        client: Any = LostOnce()
+        client.call = Call(client, "probe.run", {}, {"trace_id": "t"}, "id", time.monotonic() + 60, None, True)
+        self.assertEqual(client.call.run(), 7)
+        self.assertEqual([line.sent for line in client.lines], [1, 1])
 
 
 class Envelopes(unittest.TestCase):

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from . import envelope, errors
-from ._mqtt import Lost, Message
+from ._mqtt import Connection, Lost, Message
 
 if TYPE_CHECKING:
     from .client import Client
@@ -100,8 +100,8 @@ class Call:
         if len(payload) > envelope.MAX_BYTES:
             raise errors.PayloadTooLarge("the request is too large", size=len(payload), limit=envelope.MAX_BYTES)
         self._sent = True
-        link.publish(self._message(payload, left), self._published)
-        return self._answer()
+        link.publish(self._message(payload, left), lambda error: self._published(link, error))
+        return self._answer(link)
 
     def _message(self, payload: bytes, left: float) -> Message:
         return Message(
@@ -115,13 +115,15 @@ class Call:
             expiry=left,
         )
 
-    def _published(self, error: Optional[Exception]) -> None:
+    def _published(self, link: Connection, error: Optional[Exception]) -> None:
         if isinstance(error, Lost):
-            self.inbox.put(("lost", None))
+            self.inbox.put(("lost", link))
         elif error is not None:
             self.inbox.put(("ended", error))
 
-    def _answer(self) -> Dict[str, Any]:
+    def _answer(self, link: Connection) -> Dict[str, Any]:
+        """Wait for the answer to what was sent over a connection. The end of an earlier
+        one, which may be told late, is no reason to send again."""
         while True:
             try:
                 kind, value = self.inbox.get(timeout=max(self._deadline + _GRACE - time.monotonic(), 0.001))
@@ -132,7 +134,7 @@ class Call:
                 return answer
             if kind == "event" and self._on_event:
                 self._on_event(value)
-            elif kind == "lost":
+            elif kind == "lost" and value in (None, link):
                 raise Lost("no answer before the connection was lost")
             elif kind == "ended":
                 raise value

@@ -124,7 +124,7 @@ class Client:
             with self._changed:
                 self._link = None
             link.close()
-            self._tell_waiters()
+            self._tell_waiters(link)
             if link.reason == _mqtt.TAKEN_OVER:
                 return self._finish(errors.InvalidState(f"another client uses the id {self.id}"))
             if not again_at_once and not self._closing.is_set():
@@ -235,9 +235,10 @@ class Client:
         if waiter is not None:
             waiter.put(("event" if answer.get("type") == "event" else "response", answer))
 
-    def _tell_waiters(self) -> None:
+    def _tell_waiters(self, lost: Optional[Connection] = None) -> None:
+        """Tell those who wait for answers which connection is lost, None for all there will be."""
         for waiter in list(self._waiters.values()):
-            waiter.put(("lost", None))
+            waiter.put(("lost", lost))
 
     def publish(self, topic: str, payload: Any = b"", *, qos: int = 1, retain: bool = False, timeout: float = 30.0) -> None:
         """Publish bytes, a text, or anything else as JSON. With QoS 1 it returns when
