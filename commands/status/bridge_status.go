@@ -27,7 +27,16 @@ type Result struct {
 	StartedAt int64     `json:"started_at" doc:"time at which the bridge was started, Unix milliseconds"`
 	Ready     bool      `json:"ready" doc:"true if the bridge can do its work"`
 	Why       string    `json:"why,omitempty" doc:"reason why it cannot; absent if it can"`
+	Links     *Links    `json:"links,omitempty" doc:"links to other MQTT brokers, those of the caller's space; absent without any"`
 	Readings  []Reading `json:"readings" doc:"amounts that went through it"`
+}
+
+// Links are the links to other MQTT brokers in figures; link.list shows them.
+type Links struct {
+	Bridge    string `json:"bridge_id" doc:"bridge that runs them, in a cluster one for all"`
+	Total     int    `json:"total" doc:"number of them"`
+	Connected int    `json:"connected" doc:"number of those that are connected"`
+	Waiting   int    `json:"waiting" doc:"messages that their remote brokers have not acknowledged"`
 }
 
 // A Reading is one figure over the last hour.
@@ -81,11 +90,14 @@ func rate(name string, unit time.Duration) func(before, after sample) float64 {
 }
 
 // Status shows the readings. It looks at the metrics at most every two seconds.
-func (s *Service) Status(ctx context.Context, _ *commands.Call, _ Params) (Result, error) {
+func (s *Service) Status(ctx context.Context, call *commands.Call, _ Params) (Result, error) {
 	s.take(false)
 	result := Result{BridgeID: s.BridgeID, Version: s.Version, Protocol: protocol.Version, StartedAt: s.started.UnixMilli(), Ready: true}
 	if err := s.Ready(ctx); err != nil {
 		result.Ready, result.Why = false, protocol.AsError(err).Message
+	}
+	if s.Links != nil {
+		result.Links = s.Links(ctx, call.Principal)
 	}
 	s.mu.Lock()
 	samples := append([]sample(nil), s.taken...)

@@ -37,7 +37,10 @@ type Options struct {
 	Peers    func() []Peer           // to which messages are relayed; optional
 	Checks   []Check                 // of the parts that the bridge cannot work without
 	Drainer  Drainer                 // optional
-	Now      func() time.Time        // default time.Now
+	// Links counts the links to other brokers that a principal may know of, nil for
+	// none. Optional.
+	Links func(context.Context, *protocol.Principal) *Links
+	Now   func() time.Time // default time.Now
 }
 
 // A Service takes the readings. [Service.Run] must run.

@@ -111,12 +111,12 @@ func (l *Link) tells(state string) *packet.Publish {
 
 // connectHere makes the connection to the bridge's own broker, which sends so
 // many messages at a time.
-func (l *Link) connectHere(ctx context.Context, who *protocol.Principal, window int) (*side, error) {
+func (l *Link) connectHere(ctx context.Context, who *protocol.Principal, window int) (*side, *packet.Connack, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := l.service.Broker.Dial(grant.Of(who))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	request := &packet.Connect{Version: packet.V5, ClientID: []byte(l.id())}
 	request.Properties.SetNumber(packet.SessionExpiry, forever)
@@ -125,10 +125,10 @@ func (l *Link) connectHere(ctx context.Context, who *protocol.Principal, window 
 	answer, err := local.hello(ctx, request, false)
 	if err != nil {
 		_ = conn.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	local.takes = int(answer.Properties.Number(packet.MaximumPacketSize, uint32(local.takes)))
-	return local, nil
+	return local, answer, nil
 }
 
 // hello sends a CONNECT and takes the CONNACK.

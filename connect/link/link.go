@@ -54,7 +54,8 @@ type State string
 const (
 	Connecting State = "connecting" // not connected yet
 	Connected  State = "connected"
-	Down       State = "down" // tried in vain, or lost; is tried again
+	Down       State = "down"    // tried in vain, or lost; is tried again
+	Unknown    State = "unknown" // the bridge of the cluster that runs the link does not answer
 )
 
 // A Link is one remote broker.
@@ -70,6 +71,7 @@ type Link struct {
 	refuses [2]refusals     // filters, by direction
 	last    map[bool]string // why a message was refused the last time, by direction
 	fresh   map[string]bool // filters that the session has not had before
+	anew    bool            // the session has begun since the remote broker was connected
 	counts  map[tally]uint64
 	lost    uint64 // connections
 }
@@ -120,12 +122,15 @@ func (l *Link) connect(ctx context.Context) error {
 	}
 	l.acts(who)
 	before, _, _ := l.service.Records.Get(l.config.Name)
-	kept, had := l.service.Broker.Session(who.Home(), l.id())
+	kept, err := l.fetch(ctx, who)
+	if err != nil {
+		return err
+	}
 	if before != nil && before.Space != who.Home() { // it acts for another now
 		l.service.Broker.End(before.Space, l.id())
 	}
 	l.knows(kept.Filters)
-	there, answer, err := l.connectThere(ctx, !had)
+	there, answer, err := l.connectThere(ctx, l.anew)
 	if err != nil {
 		if errHere := l.keep(ctx, who, kept.Filters); errHere != nil {
 			return errors.Join(err, errHere)
@@ -133,7 +138,7 @@ func (l *Link) connect(ctx context.Context) error {
 		return err
 	}
 	r := l.newRelay(there, answer)
-	if r.local, err = l.connectHere(ctx, who, min(l.inflight(), int(answer.Properties.Number(packet.ReceiveMaximum, 65535)))); err != nil {
+	if r.local, _, err = l.connectHere(ctx, who, min(l.inflight(), int(answer.Properties.Number(packet.ReceiveMaximum, 65535)))); err != nil {
 		there.goodbye(packet.NormalDisconnection)
 		return err
 	}
@@ -145,9 +150,30 @@ func (l *Link) connect(ctx context.Context) error {
 		there.goodbye(packet.NormalDisconnection)
 		return err
 	}
+	l.anew = false
 	l.becomes(Connected, "")
 	l.service.Log.Info("link is connected", "link", l.config.Name, "resumed", answer.SessionPresent, "version", levelName(r.there.version))
 	return r.run(ctx.Done())
+}
+
+// fetch is the link's session as it was left, on this bridge: in a cluster it comes
+// from the bridge that has it. Where there is none a new one begins, and so will one
+// at the remote broker.
+func (l *Link) fetch(ctx context.Context, who *protocol.Principal) (Session, error) {
+	kept, had := l.service.Broker.Session(who.Home(), l.id())
+	if !had && l.service.Holder != nil {
+		local, answer, err := l.connectHere(ctx, who, 1)
+		if err != nil {
+			return kept, err
+		}
+		local.goodbye(packet.NormalDisconnection)
+		kept, _ = l.service.Broker.Session(who.Home(), l.id())
+		had = answer.SessionPresent
+	}
+	if !had {
+		l.anew = true
+	}
+	return kept, nil
 }
 
 // newRelay is a relay to the remote broker that answered with this CONNACK.
@@ -253,7 +279,7 @@ func (l *Link) keep(ctx context.Context, who *protocol.Principal, had []string) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	local, err := l.connectHere(ctx, who, 1)
+	local, _, err := l.connectHere(ctx, who, 1)
 	if err != nil {
 		return err
 	}
@@ -281,8 +307,14 @@ func (l *Link) id() string { return LocalID(l.config.Name) }
 
 func (l *Link) inflight() int { return cmp.Or(l.config.Inflight, defaultInflight) }
 
-// clientThere is the client id at the remote broker.
+// clientThere is the client id at the remote broker. In a cluster it stays that of
+// the bridge that connected first, whose session there all others go on with.
 func (l *Link) clientThere() string {
+	if l.config.ClientID == "" && l.service.Shared {
+		if before, _, _ := l.service.Records.Get(l.config.Name); before != nil && before.URL == l.config.URL && before.Client != "" {
+			return before.Client
+		}
+	}
 	return cmp.Or(l.config.ClientID, l.service.BridgeID+"-"+l.config.Name)
 }
 

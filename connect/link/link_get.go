@@ -57,31 +57,13 @@ type Count struct {
 }
 
 // Get shows one link.
-func (s *Service) Get(_ context.Context, call *commands.Call, p GetParams) (GetResult, error) {
-	l := s.link(p.Link)
-	if l == nil || !l.visible(call.Principal) {
-		return GetResult{}, protocol.Errorf(protocol.NotFound, "there is no link %q", p.Link).With("resource", "link")
-	}
-	view, session := l.look()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	result := GetResult{
-		View: view, ClientID: l.id(), RemoteID: l.clientThere(), Version: levelName(l.config.level()),
-		Principal: l.party.ID, Inflight: session.Inflight, Queued: session.Queued, Bytes: session.Bytes,
-		Out: viewsOf(l.config.Out), In: viewsOf(l.config.In), Counts: []Count{}, Refused: []string{},
-	}
-	for _, outbound := range []bool{true, false} {
-		result.Refused = append(result.Refused, l.refuses[direction(outbound)]...)
-		if why := l.last[outbound]; why != "" {
-			result.Refused = append(result.Refused, "a message "+directionName(outbound)+": "+why)
-		}
-		for _, outcome := range []string{outcomeCarried, outcomeRefused, outcomeLooped, outcomeUnmapped, outcomeTooLarge} {
-			if n := l.counts[tally{outbound, outcome}]; n > 0 || outcome == outcomeCarried {
-				result.Counts = append(result.Counts, Count{directionName(outbound), outcome, n})
-			}
+func (s *Service) Get(ctx context.Context, call *commands.Call, p GetParams) (GetResult, error) {
+	for _, v := range s.Visible(ctx, call.Principal) {
+		if v.Name == p.Link {
+			return v, nil
 		}
 	}
-	return result, nil
+	return GetResult{}, protocol.Errorf(protocol.NotFound, "there is no link %q", p.Link).With("resource", "link")
 }
 
 func viewsOf(rules []Rule) []RuleView {

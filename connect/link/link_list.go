@@ -35,7 +35,8 @@ type ListResult struct {
 // A View is a link as callers see it in a list.
 type View struct {
 	Name    string           `json:"link" doc:"name of the link"`
-	State   State            `json:"state" doc:"connecting, connected or down"`
+	Bridge  string           `json:"bridge_id" doc:"bridge that runs it; in a cluster that is one for all links"`
+	State   State            `json:"state" doc:"connecting, connected, down, or unknown: the bridge that runs it does not answer"`
 	Since   int64            `json:"since" doc:"time at which it came into this state, Unix milliseconds"`
 	Problem string           `json:"problem,omitempty" doc:"reason why it is down; absent while it is connected"`
 	URL     string           `json:"url" doc:"address of the remote broker"`
@@ -55,41 +56,16 @@ var order = listing.Order[View]{
 
 // List shows the links that act in the caller's space; all of them to a caller that
 // is bound to none.
-func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
-	shown := func(yield func(View) bool) {
-		for _, l := range s.links {
-			if !l.visible(call.Principal) {
-				continue
-			}
-			if v, _ := l.look(); !yield(v) {
+func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (ListResult, error) {
+	found, err := order.Select(func(yield func(View) bool) {
+		for _, v := range s.Visible(ctx, call.Principal) {
+			if !yield(v.View) {
 				return
 			}
 		}
-	}
-	found, err := order.Select(shown, p.Sort, p.Page)
+	}, p.Sort, p.Page)
 	if err != nil {
 		return ListResult{}, err
 	}
 	return ListResult{Links: found.Items, Total: found.Total, NextCursor: found.Next}, nil
-}
-
-// visible reports whether a principal may know of a link: a link whose own principal
-// is not known yet is shown to those that see every space.
-func (l *Link) visible(to *protocol.Principal) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return to.Unbounded() || l.party.Space == to.Home()
-}
-
-// look is the link as it is.
-func (l *Link) look() (View, Session) {
-	l.mu.Lock()
-	v := View{Name: l.config.Name, State: l.state, Since: l.since.UnixMilli(), Problem: l.problem, URL: l.config.URL, Space: l.party.Space, Lost: l.lost}
-	l.mu.Unlock()
-	var session Session
-	if v.Space != "" {
-		session, _ = l.service.Broker.Session(v.Space, l.id())
-	}
-	v.Waiting, v.Dropped = session.Queued+session.Inflight, session.Dropped
-	return v, session
 }

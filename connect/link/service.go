@@ -28,8 +28,12 @@ type Options struct {
 	// ReceiveMaximum is the number of a client's messages that it takes
 	// unacknowledged.
 	MaxPacket, ReceiveMaximum int
-	Registerer                prometheus.Registerer
-	Log                       *slog.Logger
+	// Shared is set in a cluster: the links are those of several bridges. Holder is
+	// set if these work at the same time, and one of them runs the links.
+	Shared     bool
+	Holder     Holder
+	Registerer prometheus.Registerer
+	Log        *slog.Logger
 
 	pause time.Duration // before the first attempt to connect again
 }

@@ -818,6 +818,12 @@ export interface Commands {
     params: Record<string, unknown>;
     result: {
       bridge_id: string;
+      links?: {
+        bridge_id: string;
+        connected: number;
+        total: number;
+        waiting: number;
+      };
       protocol: string;
       readings: {
         name: string;
@@ -1928,6 +1934,7 @@ export interface Commands {
       link: string;
     };
     result: {
+      bridge_id: string;
       client_id: string;
       counts: {
         direction: string;
@@ -1973,6 +1980,7 @@ export interface Commands {
     };
     result: {
       links: {
+        bridge_id: string;
         dropped: number;
         link: string;
         lost: number;

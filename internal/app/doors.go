@@ -45,6 +45,9 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	readings := status.New(status.Options{
 		Metrics: s.metrics, Version: s.version, BridgeID: s.config.ID, Ready: ready.Check,
 		Settings: s.config.Show(), Cluster: s.Cluster(&s.config), Members: s.Members.Members, Peers: d.relay.show, Checks: checks, Drainer: newDrainer(s, server, d.relay),
+		Links: func(ctx context.Context, who *protocol.Principal) *status.Links {
+			return countLinks(d.links.Visible(ctx, who))
+		},
 	})
 	s.life.Run("readings", readings.Run)
 	if err := inspectMessages(s, server); err != nil {

@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands/status"
 	"github.com/aibridge/aibridge/connect/link"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
@@ -18,21 +20,78 @@ const linkDoor = "link"
 
 // newLinks makes the links to other brokers, which do not run yet.
 func newLinks(s *state, d *domains, ring *security.Keyring) *link.Service {
-	return link.New(link.Options{
+	mark := s.config.ID + "." + ring.Fingerprint()
+	if s.Members.Shared() { // the bridges of a cluster share the pepper, and are one place for messages
+		mark = "cluster." + ring.Fingerprint()
+	}
+	var holder link.Holder
+	if d.relay != nil {
+		holder = linkHolder{s, d.relay}
+	}
+	service := link.New(link.Options{
 		Links: s.config.Links, Records: store.NewTable[link.Record](s.Store, "link"),
 		Authenticate: func(ctx context.Context, key string) (*protocol.Principal, error) {
 			return d.identities.authenticator.Header(ctx, linkDoor, http.Header{}, key)
 		},
-		Root: s.topics.Root(), BridgeID: s.config.ID, Mark: s.config.ID + "." + ring.Fingerprint(),
+		Root: s.topics.Root(), BridgeID: s.config.ID, Mark: mark, Shared: s.Members.Shared(), Holder: holder,
 		MaxPacket: s.config.Limits.Payload + roomAroundPayload, ReceiveMaximum: s.config.MQTT.ReceiveMaximum,
 		Registerer: s.metrics, Log: s.log,
 	})
+	if d.relay != nil {
+		d.relay.errands.does[showLinks] = func(context.Context, json.RawMessage) (any, error) { return service.Shows(), nil }
+	}
+	return service
+}
+
+// showLinks is the errand of telling how the links are.
+const showLinks = "link.show"
+
+// A linkHolder is the oldest bridge of the cluster, which runs the links.
+type linkHolder struct {
+	*state
+	relay *relaying
+}
+
+// Elsewhere implements [link.Holder].
+func (h linkHolder) Elsewhere() string {
+	n, elsewhere := h.carrier("")
+	if !elsewhere {
+		return ""
+	}
+	return n.ID
+}
+
+// Shows implements [link.Holder].
+func (h linkHolder) Shows(ctx context.Context) (all []link.GetResult, err error) {
+	n, elsewhere := h.carrier("")
+	if !elsewhere {
+		return nil, protocol.Errorf(protocol.TargetUnavailable, "this bridge has just become the oldest")
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedFor)
+	defer cancel()
+	err = h.relay.errands.have(ctx, n, showLinks, struct{}{}, &all)
+	return all, err
 }
 
 // startLinks has the links run, on one bridge of a cluster.
 func startLinks(s *state, d *domains, server *broker.Broker) {
 	d.links.Broker = linkBroker{server}
 	s.life.Run("links to other brokers", s.once(d.links.Run))
+}
+
+// countLinks sums links up for bridge.status; nil for none.
+func countLinks(all []link.GetResult) *status.Links {
+	if len(all) == 0 {
+		return nil
+	}
+	sum := &status.Links{Bridge: all[0].Bridge, Total: len(all)}
+	for _, l := range all {
+		if l.State == link.Connected {
+			sum.Connected++
+		}
+		sum.Waiting += l.Waiting
+	}
+	return sum
 }
 
 // waitingForLinks bounds the queues for remote brokers, by their links' settings.

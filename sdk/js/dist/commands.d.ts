@@ -816,6 +816,12 @@ export interface Commands {
         params: Record<string, unknown>;
         result: {
             bridge_id: string;
+            links?: {
+                bridge_id: string;
+                connected: number;
+                total: number;
+                waiting: number;
+            };
             protocol: string;
             readings: {
                 name: string;
@@ -1926,6 +1932,7 @@ export interface Commands {
             link: string;
         };
         result: {
+            bridge_id: string;
             client_id: string;
             counts: {
                 direction: string;
@@ -1971,6 +1978,7 @@ export interface Commands {
         };
         result: {
             links: {
+                bridge_id: string;
                 dropped: number;
                 link: string;
                 lost: number;
