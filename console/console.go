@@ -17,7 +17,7 @@ var dist embed.FS
 // is a page of the console, and what follows is the page's own.
 var Pages = []string{
 	"approvals", "tasks", "agents", "skills", "topics", "caps", "scenes", "runs", "conversations", "models",
-	"files", "policies", "audit", "access", "mcp-servers", "cluster", "settings", "commands",
+	"files", "policies", "audit", "access", "mcp-servers", "links", "cluster", "settings", "commands",
 }
 
 // Files are the built files, index.html among them.

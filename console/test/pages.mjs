@@ -27,6 +27,7 @@ export const pages = [
   ["policy-new", () => "/policies/new?principal=agent%3Ahvac-north&action=skill%3Ainvoke&resource=skill%2Fdoor"],
   ["mcp-servers", () => "/mcp-servers"],
   ["mcp-server", () => "/mcp-servers/notes"],
+  ["links", () => "/links"],
   ["topics", (w) => `/topics?topic=aibridge/agent/${encodeURIComponent(w.agent)}/card`],
   ["settings", () => "/settings"],
   ["cluster", () => "/cluster"],

@@ -76,6 +76,7 @@ function useWants(): { wants: Want[]; loading: boolean } {
   const requests = useLive(may("cert:approve") ? "cert.list" : undefined, { of: "requests", status: "pending", limit: 1 }, { on: ["cert", "security"] });
   const offline = useLive(may("agent:list") ? "agent.list" : undefined, { status: "offline", sort: "-since", limit: 3 }, { on: ["agent"], pace: 5000 });
   const status = useLive(may("bridge:status") ? "bridge.status" : undefined, {}, { every: 15000 });
+  const down = useLive(may("link:list") && (status.value.data?.links?.connected ?? 0) < (status.value.data?.links?.total ?? 0) ? "link.list" : undefined, {}, { every: 15000 });
   const vfs = useLive(may("vfs:health") ? "vfs.health" : undefined, {}, { every: 30000 });
   const wants: Want[] = [];
   const a = approvals.value.data;
@@ -91,6 +92,8 @@ function useWants(): { wants: Want[]; loading: boolean } {
     wants.push({ shape: b.percent >= 100 ? "failed" : "warning", title: b.percent >= 100 ? "Budget is spent" : "Budget nearly spent", about: <><Code>{b.owner}</Code>, of the {b.window}: {number(Math.floor(b.percent))} %</>, when: <>until <Time at={b.resets_at} seconds={false} /></>, href: link("models") });
   for (const t of partial.value.data?.tasks.filter((t) => Date.parse(t.started_at) > Date.now() - day) ?? [])
     wants.push({ shape: "warning", title: "Task partial", about: <><Code>{t.group ? `${t.group.cap_id}/${t.group.group_id} ${t.group.capability_id}` : t.command}</Code>: {counts(t.group?.counts)}</>, when: <Time at={t.ended_at as string | undefined} seconds={false} />, href: link("tasks", t.task_id) });
+  for (const l of down.value.data?.links.filter((l) => l.state === "down" || l.state === "unknown") ?? [])
+    wants.push({ shape: "failed", title: l.state === "down" ? "Link is down" : "Link is not heard of", about: <><Code>{l.link}</Code> {l.waiting > 0 && `${count(l.waiting, "message")} wait${l.waiting === 1 ? "s" : ""}: `}{l.problem}</>, when: <Time at={l.since} seconds={false} />, href: link("links", l.link) });
   const dropped = s?.readings.find((r) => r.name === "dropped")?.now ?? 0;
   if (dropped > 0) wants.push({ shape: "warning", title: "Messages dropped", about: `${number(dropped)} in the last hour: their receivers were away for too long, or too slow`, href: link("topics") });
   const behind = vfs.value.data?.others?.filter((v) => v.status === "offline") ?? [];

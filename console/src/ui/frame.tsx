@@ -34,6 +34,7 @@ export const pages = [
   { id: "audit", word: "Audit", path: "audit" },
   { id: "access", word: "Access", path: "access", gap: true },
   { id: "mcp-servers", word: "MCP servers", path: "mcp-servers" },
+  { id: "links", word: "Links", path: "links" },
   { id: "cluster", word: "Cluster", path: "cluster" },
   { id: "settings", word: "Settings", path: "settings" },
   { id: "commands", word: "Commands", path: "commands", apart: true },

@@ -64,6 +64,7 @@ const icons: Record<string, ComponentChildren> = {
   audit: <path d="M2 5.500h5v5H2zM9 5.500h5v5H9zM5.500 8h5" />,
   access: [<circle cx="5" cy="8" r="3" />, <path d="M8 8h6.500M12 8v3" />],
   "mcp-servers": <path d="M5.500 2v4M10.500 2v4M3.500 6h9v2a4.500 4.500 0 0 1-9 0zM8 12.500V15" />,
+  links: <path d="M6.500 9.500l3-3M7 4.500 8.500 3a3.200 3.200 0 0 1 4.500 4.500L11.500 9M9 11.500 7.500 13A3.200 3.200 0 0 1 3 8.500L4.500 7" />,
   cluster: <path d="M6 2h4v3.500H6zM1.500 10.500h4V14h-4zM10.500 10.500h4V14h-4zM8 5.500v3M3.500 10.500v-2h9v2" />,
   settings: [<path d="M2 4.500h7M13 4.500h1M2 11.500h1M7 11.500h7" />, <circle cx="11" cy="4.500" r="2" />, <circle cx="5" cy="11.500" r="2" />],
   find: [<circle cx="7" cy="7" r="4.500" />, <path d="m10.500 10.500 3.500 3.500" />],
