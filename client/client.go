@@ -35,10 +35,11 @@ type Client struct {
 	server        *server // nil without an agent
 
 	mu           sync.Mutex
-	connection   *connection   // the current connection, nil without one
-	changed      chan struct{} // closed when connection changes
-	refusal      error         // why the last attempt to connect failed
-	tokenExpires time.Time     // of the token shown last; zero without one
+	hosted       map[protocol.AgentID]*server // agents beside the client's own
+	connection   *connection                  // the current connection, nil without one
+	changed      chan struct{}                // closed when connection changes
+	refusal      error                        // why the last attempt to connect failed
+	tokenExpires time.Time                    // of the token shown last; zero without one
 }
 
 // errClosed is why nothing works after Close.
@@ -75,7 +76,7 @@ func dial(ctx context.Context, address string, o options) (*Client, error) {
 		c.cache = newCache()
 	}
 	if o.agent != nil {
-		c.server = newServer(c)
+		c.server = newServer(c, *o.agent)
 	}
 	if err := c.connect(server); err != nil {
 		c.cancel(err)
@@ -129,6 +130,9 @@ func (c *Client) learnRoot(responseInfo string) {
 	}
 }
 
+// Connected reports whether the client is connected at the moment.
+func (c *Client) Connected() bool { return c.current() != nil }
+
 // Done is closed when the client has ended: by [Client.Close], or because
 // another client took its id over. [Client.Err] says why.
 func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
@@ -162,9 +166,7 @@ func (c *Client) end(cause error) {
 // 5002; Close waits a few seconds for them and for other handlers, and says so
 // if they do not end. Registrations stay, the agent goes offline.
 func (c *Client) Close() error {
-	if c.server != nil {
-		c.server.close()
-	}
+	c.closeServers()
 	c.end(errClosed)
 	ended := make(chan struct{})
 	go func() {

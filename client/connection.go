@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/eclipse/paho.golang/autopaho"
@@ -191,7 +192,7 @@ func (c *Client) dismissed(d *paho.Disconnect) {
 // establish makes a fresh connection what the last one was.
 func (c *Client) establish(m *autopaho.ConnectionManager, l *connection) {
 	// A first skill that is served from here on sees to all that itself.
-	serving := c.server != nil && c.server.started()
+	serving := c.serving()
 	for attempt := 1; ; attempt++ {
 		err := c.subscribeAll(l.ctx, m, serving)
 		if err == nil {
@@ -210,19 +211,18 @@ func (c *Client) establish(m *autopaho.ConnectionManager, l *connection) {
 		}
 	}
 	close(l.ready)
-	if !serving {
-		return
-	}
-	for attempt := 1; c.server.announce(l.ctx) != nil; attempt++ {
-		if sleep(l.ctx, backoff(attempt, 30*time.Second)) != nil {
-			return
+	for _, s := range serving {
+		for attempt := 1; s.announce(l.ctx) != nil; attempt++ {
+			if sleep(l.ctx, backoff(attempt, 30*time.Second)) != nil {
+				return
+			}
 		}
 	}
 }
 
 // subscribeAll subscribes to what the client itself needs and to what its
 // users asked for. Only a refused response topic is an error.
-func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager, serving bool) error {
+func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager, serving []*server) error {
 	if c.options.intake != nil {
 		return c.options.intake.subscribe(ctx, m)
 	}
@@ -236,7 +236,7 @@ func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager
 			c.log.Info("answers are not cached", "error", err)
 		}
 	}
-	if serving {
+	if slices.ContainsFunc(serving, func(s *server) bool { return !s.guest }) { // the others: with their registration
 		if err := subscribe(ctx, m, c.Topics().AgentRequest(c.options.agent.ID), 1); err != nil {
 			return err
 		}

@@ -144,8 +144,10 @@ func (c *Client) received(r paho.PublishReceived) (bool, error) {
 	switch {
 	case m.Topic == c.Topics().ClientResponse(c.ID()):
 		c.inbox.deliver(&m)
-	case c.server != nil && m.Topic == c.Topics().AgentRequest(c.options.agent.ID):
-		c.server.receive(&m)
+	default:
+		if s := c.serverOf(m.Topic); s != nil {
+			s.receive(&m)
+		}
 	}
 	if c.cache != nil && !m.Retain {
 		if family, ok := eventFamily(c.Topics(), m.Topic); ok {

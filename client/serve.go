@@ -79,6 +79,7 @@ type server struct {
 	registering sync.Mutex // one registration at a time
 	following   sync.Mutex // guards follows
 	follows     bool       // it listens to the delta of the agent's state
+	guest       bool       // it is one of several at a client, whose connection says that it is there
 
 	mu       sync.Mutex
 	skills   map[protocol.SkillID]*ServedSkill
@@ -89,8 +90,8 @@ type server struct {
 // defaultHeartbeat is the interval until the bridge has named one.
 const defaultHeartbeat = 30 * time.Second
 
-func newServer(c *Client) *server {
-	s := &server{client: c, agent: *c.options.agent, skills: make(map[protocol.SkillID]*ServedSkill), interval: defaultHeartbeat}
+func newServer(c *Client, agent Agent) *server {
+	s := &server{client: c, agent: agent, skills: make(map[protocol.SkillID]*ServedSkill), interval: defaultHeartbeat}
 	s.jobs = newJobs(s)
 	return s
 }
@@ -124,7 +125,16 @@ func (s *server) serve(ctx context.Context, served []*ServedSkill) error {
 			served[i] = nil
 		}
 	}
+	if unbegun == nil && s.guest {
+		unbegun = s.listen(ctx)
+	}
 	return cmp.Or(unbegun, failed)
+}
+
+// listen has the requests of one of several agents of a client come: their topic is
+// the client's only once the agent is registered.
+func (s *server) listen(ctx context.Context) error {
+	return failed(subscribe(ctx, s.client.mqtt, s.client.Topics().AgentRequest(s.agent.ID), 1))
 }
 
 // begin makes the client an agent: it listens, is registered and is alive.
@@ -138,6 +148,14 @@ func (s *server) begin(ctx context.Context) error {
 	l, err := c.online(ctx)
 	if err != nil {
 		return err
+	}
+	if s.guest { // it is listened for when its skills are registered
+		s.start(true)
+		if err := s.registerAgent(ctx); err != nil {
+			s.start(false)
+			return err
+		}
+		return nil
 	}
 	topic := c.Topics().AgentRequest(s.agent.ID)
 	s.start(true) // from here on a reconnect subscribes as well
@@ -221,6 +239,9 @@ func (s *server) announce(ctx context.Context) error {
 		if err := s.registerSkill(ctx, served); err != nil {
 			failed = errors.Join(failed, s.complain(ctx, "skill not registered again", err, "skill", served.skill.ID))
 		}
+	}
+	if s.guest {
+		failed = errors.Join(failed, s.listen(ctx))
 	}
 	return failed
 }
