@@ -73,6 +73,9 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 			return RegisterAgentResult{}, within("skills", i, err)
 		}
 	}
+	if err := s.mayName(call.Principal, space, string(p.AgentID)); err != nil {
+		return RegisterAgentResult{}, err
+	}
 	route, err := s.authorizeRoute(ctx, call, space, p)
 	if err != nil {
 		return RegisterAgentResult{}, err

@@ -50,6 +50,9 @@ type Options struct {
 	// CapsKnowing lists the Caps that know a skill, as CapOwners has it. Nil says
 	// that none does.
 	CapsKnowing func(protocol.SpaceID, protocol.SkillID) []protocol.CapID
+	// MayName says why somebody may not register an agent or a skill of a name. Nil
+	// lets everybody use every name.
+	MayName func(space protocol.SpaceID, id string, who *protocol.Principal) error
 	// Reported is the state that an agent reported last of one of its skills, as
 	// a JSON object; ok is false for none. It does not block. Nil: nobody reports.
 	Reported func(protocol.SpaceID, protocol.AgentID, protocol.SkillID) (document json.RawMessage, ok bool)

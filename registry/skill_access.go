@@ -95,6 +95,15 @@ func (s *Service) capOwners(space protocol.SpaceID, id protocol.SkillID) []proto
 	return s.opts.CapOwners(space, id)
 }
 
+// mayName says why somebody may not register an agent or a skill of a name, whether
+// or not it is free.
+func (s *Service) mayName(who *protocol.Principal, space protocol.SpaceID, id string) error {
+	if s.opts.MayName == nil {
+		return nil
+	}
+	return s.opts.MayName(space, id, who)
+}
+
 // mayTake says why somebody may not register a skill of a name that is free: it
 // would be a member wherever a Cap knows the name.
 func (s *Service) mayTake(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, id protocol.SkillID) error {

@@ -118,6 +118,9 @@ func (s *Service) compileSchemas(call *commands.Call, skill *Skill) error {
 // provide stores a skill as who bids for it describes it, with its agent as one
 // of the providers.
 func (s *Service) provide(ctx context.Context, space protocol.SpaceID, skill *Skill, b *bid) (revision uint64, err error) {
+	if err := s.mayName(b.who, space, string(skill.ID)); err != nil {
+		return 0, err
+	}
 	_, revision, err = records.Change(ctx, s.opts.Skills, tableKey(space, skill.ID), func(old *SkillRecord, _ uint64) (*SkillRecord, error) {
 		switch {
 		case old == nil:

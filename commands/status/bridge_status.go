@@ -28,7 +28,19 @@ type Result struct {
 	Ready     bool      `json:"ready" doc:"true if the bridge can do its work"`
 	Why       string    `json:"why,omitempty" doc:"reason why it cannot; absent if it can"`
 	Links     *Links    `json:"links,omitempty" doc:"links to other MQTT brokers, those of the caller's space; absent without any"`
+	Centre    *Centre   `json:"centre,omitempty" doc:"bridge that this one is a site of; absent without any, and in a cluster at bridges that are not connected to it"`
 	Readings  []Reading `json:"readings" doc:"amounts that went through it"`
+}
+
+// Centre is the bridge that this one is a site of.
+type Centre struct {
+	Site     string   `json:"site" doc:"name of this bridge there"`
+	URL      string   `json:"url" doc:"address of the centre"`
+	State    string   `json:"state" doc:"connecting, connected or down"`
+	Since    int64    `json:"since" doc:"time at which it came into this state, Unix milliseconds"`
+	Problem  string   `json:"problem,omitempty" doc:"reason that it is down; absent while it is connected"`
+	Agents   int      `json:"agents" doc:"agents that the centre has been told of"`
+	NotShown []string `json:"not_shown,omitempty" doc:"names of what cannot be shown there, each with the reason; absent if all is"`
 }
 
 // Links are the links to other MQTT brokers in figures; link.list shows them.
@@ -98,6 +110,9 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, _ Params) (Re
 	}
 	if s.Links != nil {
 		result.Links = s.Links(ctx, call.Principal)
+	}
+	if s.Centre != nil {
+		result.Centre = s.Centre(call.Principal)
 	}
 	s.mu.Lock()
 	samples := append([]sample(nil), s.taken...)

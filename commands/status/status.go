@@ -37,6 +37,9 @@ type Options struct {
 	Peers    func() []Peer           // to which messages are relayed; optional
 	Checks   []Check                 // of the parts that the bridge cannot work without
 	Drainer  Drainer                 // optional
+	// Centre is the bridge that this one is a site of, as far as a principal may know,
+	// nil for none. Optional.
+	Centre func(*protocol.Principal) *Centre
 	// Links counts the links to other brokers that a principal may know of, nil for
 	// none. Optional.
 	Links func(context.Context, *protocol.Principal) *Links

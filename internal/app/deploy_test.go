@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/aibridge/aibridge/connect/link"
+	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 )
@@ -22,6 +23,7 @@ func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	n := bridgetest.Start(t, func(c *app.Config) {
 		c.Backup.EveryHours = 24
 		c.Links = []link.Config{{Name: "away", URL: "mqtt://127.0.0.1:1", Out: []link.Rule{{Topic: "out/#"}}}}
+		c.Sites.Join = site.Join{Name: "away", URL: "mqtt://127.0.0.1:1"}
 	})
 	areMeasured(t, "../../deploy/prometheus/bridge.rules.yaml", n)
 }

@@ -101,6 +101,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.delayed = store.NewTable[delayed.Message](s.Store, "delayed")
 	d.shadows = newShadows(s, d.agents)
 	d.links = newLinks(s, d, ring)
+	joinCentre(s, d)
 	d.groups = newDispatches(s, d.agents)
 	if d.approvals, err = newApprovals(s); err != nil {
 		return nil, err

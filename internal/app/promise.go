@@ -7,6 +7,7 @@ import (
 	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect/homeassistant/entities"
+	"github.com/aibridge/aibridge/connect/site"
 	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
 	mcpmqtt "github.com/aibridge/aibridge/doors/mcp/mqtt"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -41,4 +42,5 @@ type promises struct {
 	a2a          promise[a2atopic.Topic]     // clients publish on its topics; nil if it is off
 	mcp          promise[mcpmqtt.Topics]     // clients publish on its topics; nil if it is off
 	entities     promise[entities.Publisher] // agents tell of changes; nil if no skills are shown
+	site         promise[site.Site]          // agents tell of changes; nil if the bridge is none
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 
+	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
@@ -39,6 +40,7 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 		Stamp:   func(id, secret string) []byte { return keyring.Stamp("join", id, secret) },
 		Stamped: func(stamp []byte, id, secret string) bool { return keyring.Stamped(stamp, "join", id, secret) },
 		Routes:  certificates,
+		MayName: site.Names(s.config.Sites.Have).Check,
 		Reported: func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool) {
 			return s.promised.shadows.value().Reported(space, agent, skill)
 		},
@@ -47,6 +49,9 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 			s.promised.scenes.value().AgentChanged(space, agent)
 			if shown := s.promised.entities.value(); shown != nil {
 				shown.Stir()
+			}
+			if joined := s.promised.site.value(); joined != nil {
+				joined.Stir()
 			}
 		},
 		Models: func(space protocol.SpaceID, id protocol.AgentID) []registry.CardModel {

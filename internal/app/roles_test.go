@@ -29,6 +29,7 @@ var everyRole = []struct {
 	{protocol.KindOperator, protocol.RoleOperator},
 	{protocol.KindAgent, protocol.RoleRouteAgent},
 	{protocol.KindAgent, protocol.RoleEndAgent},
+	{protocol.KindAgent, "site"},
 	{protocol.KindSkill, protocol.RoleSkill},
 	{protocol.KindOperator, protocol.RoleObserver},
 	{protocol.KindOperator, "officer:appstore"},

@@ -67,6 +67,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 		return err
 	}
 	startLinks(s, d, o.broker)
+	startSite(s)
 	s.life.Run("scenes", d.scenes.Run)
 	d.runs.Recover(ctx)
 	s.life.Add("workflows", d.runs.Close)

@@ -20,6 +20,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect"
 	"github.com/aibridge/aibridge/connect/link"
+	"github.com/aibridge/aibridge/connect/site"
 	a2adoor "github.com/aibridge/aibridge/doors/a2a"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
@@ -94,6 +95,7 @@ type Config struct {
 	Doors     Doors                 `yaml:"doors"`
 	Schemas   []check.Schema        `yaml:"schemas" doc:"JSON Schemas that the payloads of topics have to fit; in the file only"`
 	Links     []link.Config         `yaml:"links" doc:"other MQTT brokers, and what goes there and comes from them; in the file only"`
+	Sites     site.Settings         `yaml:"sites"`
 }
 
 // Log says what is logged and how.
@@ -189,6 +191,7 @@ func (c *Config) Check(known *commands.Set) error {
 	c.Doors.NATS.Check(c.Root, fail)
 	check.CheckSchemas(c.Schemas, fail)
 	link.Check(c.Links, c.Root, c.Dev, fail)
+	c.Sites.Check(c.Dev, fail)
 	c.Approvals.Check(fail)
 	c.Telemetry.Check(fail)
 	c.Chat.Check(fail)

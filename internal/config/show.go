@@ -46,7 +46,12 @@ func (c *Config) Show() []status.Setting {
 	for i := range c.Links {
 		links = append(links, c.Links[i].Name)
 	}
+	sites := []string{}
+	for i := range c.Sites.Have {
+		sites = append(sites, c.Sites.Have[i].Name)
+	}
 	return append(shown,
+		status.Setting{Name: "sites.have", Value: sites, Changed: len(sites) > 0, About: "sites of this bridge, whose names nobody else uses; in the file only"},
 		status.Setting{Name: "tokens.issuers", Value: issuers, Changed: len(issuers) > 0, About: "issuers whose tokens are accepted; in the file only"},
 		status.Setting{Name: "schemas", Value: schemas, Changed: len(schemas) > 0, About: "JSON Schemas that the payloads of topics have to fit; in the file only"},
 		status.Setting{Name: "links", Value: links, Changed: len(links) > 0, About: "other MQTT brokers, and what goes there and comes from them; in the file only"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/connect"
+	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/listen"
@@ -53,7 +54,7 @@ func isolated(c config.Config, folder, modelURL string) config.Config {
 	c.LLM.BaseURL, c.LLM.Model = modelURL, modelName
 	c.Approvals.Webhooks, c.Approvals.Mail = nil, approval.MailSettings{}
 	c.MCP.Servers, c.MCP.Devices, c.MCP.MQTT = nil, servers.DeviceSettings{}, ""
-	c.Runs.Folders, c.Links, c.Schemas = nil, nil, nil
+	c.Runs.Folders, c.Links, c.Schemas, c.Sites = nil, nil, nil, site.Settings{}
 	c.A2A.On, c.A2A.URL, c.A2A.Push, c.A2A.Remote, c.A2A.MQTT = false, "", false, false, ""
 	c.VFS.Dir, c.VFS.Store = "", "auto"
 	c.Skills.AllowPrivate = true // the devices are on loopback

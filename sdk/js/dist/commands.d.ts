@@ -816,6 +816,15 @@ export interface Commands {
         params: Record<string, unknown>;
         result: {
             bridge_id: string;
+            centre?: {
+                agents: number;
+                not_shown?: string[];
+                problem?: string;
+                since: number;
+                site: string;
+                state: string;
+                url: string;
+            };
             links?: {
                 bridge_id: string;
                 connected: number;

@@ -1,0 +1,52 @@
+package site
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Names keeps the names of a bridge's sites: what begins with one, in its space, is
+// registered by the site alone, and a site registers nothing else.
+type Names []Have
+
+// Check is asked before somebody registers an agent or a skill. The error is 2003.
+func (n Names) Check(space protocol.SpaceID, id string, who *protocol.Principal) error {
+	of, own := n.of(space, id), n.by(who)
+	switch {
+	case of != nil && of == own:
+		return nil
+	case of != nil:
+		return protocol.Errorf(protocol.PermissionDenied, "names that begin with %q are those of the site %q", of.Name+".", of.Name).With("site", of.Name)
+	case own != nil:
+		return protocol.Errorf(protocol.PermissionDenied, "the site %q registers names that begin with %q only", own.Name, own.Name+".").With("site", own.Name)
+	case slices.Contains(who.Roles, RoleSite):
+		return protocol.Errorf(protocol.PermissionDenied, "%q is none of the sites of this bridge: sites.have names them", who.ID)
+	}
+	return nil
+}
+
+// of is the site that a name belongs to, nil of none.
+func (n Names) of(space protocol.SpaceID, id string) *Have {
+	name, _, dotted := strings.Cut(id, ".")
+	if !dotted {
+		return nil
+	}
+	for i := range n {
+		if n[i].Name == name && n[i].home() == space {
+			return &n[i]
+		}
+	}
+	return nil
+}
+
+// by is the site whose key somebody has, nil of none.
+func (n Names) by(who *protocol.Principal) *Have {
+	for i := range n {
+		if party := who.Party(); party == n[i].party() {
+			return &n[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package site
+
+import (
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/aibridge/aibridge/internal/cleartext"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Settings say which centre the bridge is a site of, and which sites it has itself.
+type Settings struct {
+	Join Join   `yaml:"join"`
+	Have []Have `yaml:"have" doc:"sites of this bridge, whose names nobody else uses"`
+}
+
+// Join makes the bridge a site. Without a name it is none.
+type Join struct {
+	Name      string   `yaml:"name" doc:"what the site is called at the centre: what names of its agents and skills begin with there, before a dot"`
+	URL       string   `yaml:"url" doc:"MQTT address of the centre: mqtts://host:8883, or mqtt:// within a network of one's own"`
+	Key       string   `yaml:"key_file" doc:"file with the site's API key at the centre"`
+	CA        string   `yaml:"ca" doc:"PEM file with the roots of the centre's certificate, instead of the system's"`
+	Principal string   `yaml:"principal" doc:"file with the API key here of who the centre's calls are made for; not needed with dev"`
+	Agents    []string `yaml:"agents" doc:"patterns such as lamp-* for the ids of agents that are shown; all end agents of the principal's space if absent"`
+}
+
+// A Have is a site of this bridge.
+type Have struct {
+	Name      string           `yaml:"name" doc:"what the site is called"`
+	Principal string           `yaml:"principal" doc:"id of the agent whose API key the site has"`
+	Space     protocol.SpaceID `yaml:"space" doc:"space of its key; default if absent"`
+}
+
+// RoleSite is the role of the keys of sites.
+const RoleSite = "site"
+
+// mostSites bounds the sites of a bridge.
+const mostSites = 1024
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+const nameRule = "up to 32 lower-case letters, digits, - and _"
+
+// Check reports faults of the settings. With dev no keys are needed.
+func (s *Settings) Check(dev bool, fail func(format string, args ...any)) {
+	if s.Join.Name != "" || s.Join.URL != "" {
+		s.Join.check(dev, fail)
+	}
+	if len(s.Have) > mostSites {
+		fail("sites.have: %d are more than %d", len(s.Have), mostSites)
+	}
+	names, holders := map[string]bool{}, map[protocol.Party]bool{}
+	for i := range s.Have {
+		h := &s.Have[i]
+		switch {
+		case !nameForm.MatchString(h.Name):
+			fail("sites.have[%d].name: %q is no name: %s", i, h.Name, nameRule)
+		case h.Principal == "":
+			fail("sites.have[%d].principal: is missing", i)
+		case names[string(h.home())+"/"+h.Name]:
+			fail("sites.have[%d].name: there are two sites %q", i, h.Name)
+		case holders[h.party()]:
+			fail("sites.have[%d].principal: %q has a site already", i, h.Principal)
+		}
+		names[string(h.home())+"/"+h.Name], holders[h.party()] = true, true
+	}
+}
+
+func (j *Join) check(dev bool, fail func(format string, args ...any)) {
+	if !nameForm.MatchString(j.Name) {
+		fail("sites.join.name: %q is no name: %s", j.Name, nameRule)
+	}
+	u, err := url.Parse(j.URL)
+	switch {
+	case err != nil || u.Scheme != "mqtt" && u.Scheme != "mqtts" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "":
+		fail("sites.join.url: must be mqtts://host:port or mqtt://host:port")
+	case u.Scheme == "mqtt" && j.Key != "" && !cleartext.Nearby(u.Hostname()):
+		fail("sites.join.url: must begin with mqtts://: the key would go to %s in the clear", u.Hostname())
+	case u.Scheme == "mqtt" && j.CA != "":
+		fail("sites.join.url: must begin with mqtts:// for ca to be of use")
+	}
+	if j.Principal == "" && !dev {
+		fail("sites.join.principal: a file with an API key is needed, of who the centre's calls are made for")
+	}
+	for i, pattern := range j.Agents {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			fail("sites.join.agents[%d]: %q is no pattern", i, pattern)
+		}
+	}
+}
+
+// shows reports whether an agent is one of those that are shown.
+func (j *Join) shows(id protocol.AgentID) bool {
+	for _, pattern := range j.Agents {
+		if ok, _ := path.Match(pattern, string(id)); ok {
+			return true
+		}
+	}
+	return len(j.Agents) == 0
+}
+
+func (h *Have) home() protocol.SpaceID {
+	if h.Space == "" {
+		return protocol.DefaultSpace
+	}
+	return h.Space
+}
+
+func (h *Have) party() protocol.Party {
+	return protocol.Party{Kind: protocol.KindAgent, ID: h.Principal, Space: h.home()}
+}
+
+// secret reads a key from a file, "" of none.
+func secret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	return strings.TrimSpace(string(text)), err
+}

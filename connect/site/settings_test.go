@@ -1,0 +1,88 @@
+package site
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestSettingsAreChecked(t *testing.T) {
+	t.Parallel()
+	good := Join{Name: "plant", URL: "mqtts://centre.example.com:8883", Key: "key", Principal: "centre", Agents: []string{"lamp-*"}}
+	with := func(change func(*Join)) Settings {
+		j := good
+		change(&j)
+		return Settings{Join: j}
+	}
+	for name, c := range map[string]struct {
+		settings Settings
+		fault    string
+	}{
+		"nothing":               {Settings{}, ""},
+		"a site":                {Settings{Join: good}, ""},
+		"sites":                 {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "a", Principal: "x", Space: "red"}}}, ""},
+		"a name with a dot":     {with(func(j *Join) { j.Name = "a.b" }), "sites.join.name"},
+		"no name":               {with(func(j *Join) { j.Name = "" }), "sites.join.name"},
+		"no address":            {with(func(j *Join) { j.URL = "" }), "sites.join.url"},
+		"a password in it":      {with(func(j *Join) { j.URL = "mqtts://a:b@c" }), "sites.join.url"},
+		"a key in the clear":    {with(func(j *Join) { j.URL = "mqtt://centre.example.com" }), "in the clear"},
+		"roots without TLS":     {with(func(j *Join) { j.URL, j.Key, j.CA = "mqtt://127.0.0.1", "", "ca.pem" }), "for ca to be of use"},
+		"no principal":          {with(func(j *Join) { j.Principal = "" }), "sites.join.principal"},
+		"a bad pattern":         {with(func(j *Join) { j.Agents = []string{"["} }), "sites.join.agents[0]"},
+		"two sites of a name":   {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "a", Principal: "y"}}}, "two sites"},
+		"two names of a key":    {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "b", Principal: "x"}}}, "has a site already"},
+		"a site without a key":  {Settings{Have: []Have{{Name: "a"}}}, "principal: is missing"},
+		"a site without a name": {Settings{Have: []Have{{Principal: "a"}}}, "is no name"},
+	} {
+		var faults []string
+		c.settings.Check(false, func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) })
+		if got := strings.Join(faults, "; "); (c.fault == "") != (got == "") || !strings.Contains(got, c.fault) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestPatternsChooseAgents(t *testing.T) {
+	t.Parallel()
+	j := Join{Agents: []string{"lamp-*", "door"}}
+	for id, want := range map[protocol.AgentID]bool{"lamp-1": true, "door": true, "door-2": false, "oven": false} {
+		if got := j.shows(id); got != want {
+			t.Errorf("%s is shown: %t", id, got)
+		}
+	}
+	if !new(Join).shows("anything") {
+		t.Error("without patterns an agent is not shown")
+	}
+}
+
+func TestNamesBelongToTheirSites(t *testing.T) {
+	t.Parallel()
+	names := Names{{Name: "plant", Principal: "p"}, {Name: "ship", Principal: "s", Space: "red"}}
+	agent := func(id string, space protocol.SpaceID, roles ...string) *protocol.Principal {
+		return &protocol.Principal{Kind: protocol.KindAgent, ID: id, Space: space, Roles: roles}
+	}
+	person := &protocol.Principal{Kind: protocol.KindOperator, ID: "p", Space: "default", Roles: []string{"administrator"}}
+	for _, c := range []struct {
+		space protocol.SpaceID
+		id    string
+		who   *protocol.Principal
+		may   bool
+	}{
+		{"default", "plant.lamp", agent("p", "default", RoleSite), true},
+		{"default", "plant.lamp", agent("x", "default"), false},
+		{"default", "plant.lamp", person, false},
+		{"default", "lamp", person, true},
+		{"default", "plant", person, true},
+		{"red", "plant.lamp", agent("x", "red"), true}, // the site is in another space
+		{"red", "ship.lamp", agent("s", "red", RoleSite), true},
+		{"default", "lamp", agent("p", "default"), false},
+		{"default", "ship.lamp", agent("p", "default"), false},
+		{"default", "hall.lamp", agent("nobody", "default", RoleSite), false},
+	} {
+		if err := names.Check(c.space, c.id, c.who); (err == nil) != c.may || err != nil && protocol.CodeOf(err) != protocol.PermissionDenied {
+			t.Errorf("%s registers %s/%s: %v", c.who.ID, c.space, c.id, err)
+		}
+	}
+}

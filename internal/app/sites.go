@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/aibridge/aibridge/commands/status"
+	"github.com/aibridge/aibridge/connect/site"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/registry/shadow"
+)
+
+// joinCentre makes this bridge a site of another one, if it is told to be; it does
+// not connect yet.
+func joinCentre(s *state, d *domains) {
+	if s.config.Sites.Join.Name == "" {
+		return
+	}
+	joined := site.New(site.Options{
+		Join: s.config.Sites.Join, Have: s.config.Sites.Have,
+		Router: func() site.Router { return s.promised.router.value() },
+		Authenticate: func(ctx context.Context, key string) (*protocol.Principal, error) {
+			return d.identities.authenticator.Header(ctx, site.Door, http.Header{}, key)
+		},
+		Reported: func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool) {
+			return d.shadows.Reported(space, agent, skill)
+		},
+		Registerer: s.metrics, Log: s.log,
+	})
+	d.skills.OnChange(func(string, *registry.SkillRecord, *registry.SkillRecord) { joined.Stir() })
+	s.clients.OnPublish(func(_ protocol.Recipients, m protocol.Message) {
+		if _, ok := s.topics.StateOf(m.Topic); ok && strings.HasSuffix(m.Topic, "/"+string(shadow.Reported)) {
+			joined.Stir()
+		}
+	})
+	s.promised.site.keep(joined)
+}
+
+// startSite has a site show what there is to its centre: in a cluster one bridge does.
+func startSite(s *state) {
+	if joined := s.promised.site.value(); joined != nil {
+		s.life.Run("centre of the site", s.once(joined.Run))
+	}
+}
+
+// showCentre is the bridge that this one is a site of, to those of the space whose
+// agents it is shown.
+func (s *state) showCentre(to *protocol.Principal) *status.Centre {
+	joined := s.promised.site.value()
+	if joined == nil {
+		return nil
+	}
+	v, running := joined.Look()
+	if !running || !to.Unbounded() && v.Space != to.Home() {
+		return nil
+	}
+	return &status.Centre{
+		Site: joined.Name, URL: joined.URL, State: string(v.State), Since: v.Since.UnixMilli(), Problem: v.Problem, Agents: v.Agents, NotShown: v.NotShown,
+	}
+}
