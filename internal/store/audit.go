@@ -42,7 +42,7 @@ func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, err
 	}
 	a := &AuditLog{newRecordLog(s, name, subject)}
 	a.log.nc = s.state
-	info, err := inspect(ctx, s.state, name)
+	info, err := inspectMade(ctx, s.state, name)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -113,11 +112,10 @@ func (r *trailRestorer) flush() error {
 func (s *Store) HasAuditLog(ctx context.Context, bridge string) (bool, error) {
 	stream, _ := auditNames(s.options.Prefix, trailName(bridge))
 	_, err := inspect(ctx, s.state, stream)
-	var missing *apiError
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.As(err, &missing) && missing.Code == http.StatusNotFound:
+	case isMissing(err):
 		return false, nil
 	}
 	return false, unavailable(err)

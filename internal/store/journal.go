@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -62,7 +61,7 @@ func (s *Store) OpenJournalOf(ctx context.Context, node string) (*Journal, error
 // that goes from whoever works to whoever takes over.
 func (s *Store) HasJournalOf(ctx context.Context, node string) (bool, error) {
 	info, err := inspect(ctx, s.flow, newJournalNames(s.options.Prefix, node).values)
-	if refused := (*apiError)(nil); errors.As(err, &refused) && refused.Code == http.StatusNotFound {
+	if isMissing(err) {
 		return false, nil
 	}
 	if err != nil {

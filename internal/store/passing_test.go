@@ -96,6 +96,23 @@ func TestAStreamIsPlacedOnceServersSeeEachOther(t *testing.T) {
 	}
 }
 
+// TestAStreamThatWasMadeIsFound has the server answer that led the cluster before, and
+// then the one that does.
+func TestAStreamThatWasMadeIsFound(t *testing.T) {
+	t.Parallel()
+	_, line := quietNATS(t)
+	answers := make(chan string, 2)
+	answers <- `{"error":{"code":404,"err_code":10059,"description":"stream not found"}}`
+	answers <- `{"state":{"last_seq":7}}`
+	_, err := line.conn.Subscribe("$JS.API.STREAM.INFO.S", func(m *nats.Msg) { _ = m.Respond([]byte(<-answers)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := inspectMade(t.Context(), line, "S"); err != nil || info.State.LastSeq != 7 {
+		t.Errorf("told %+v, %v", info, err)
+	}
+}
+
 // TestAWriteIsRepeatedWhileNobodyLeads has a stream without a leader for a while.
 func TestAWriteIsRepeatedWhileNobodyLeads(t *testing.T) {
 	nobody := unavailable(nats.ErrNoResponders)

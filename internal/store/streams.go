@@ -16,7 +16,7 @@ const (
 	// askTimeout bounds questions about streams: there may be no server to answer.
 	askTimeout = 5 * time.Second
 
-	placeAttempts = 60 // after the first, to place a stream
+	placeAttempts = 60 // after the first, to place a stream or to find one that was placed
 	placePause    = 500 * time.Millisecond
 
 	// askFirst bounds the first attempt. While the servers of a cluster choose
@@ -113,9 +113,30 @@ func (s *Store) makeStream(ctx context.Context, l *connection, config jetstream.
 // that has just formed lose sight of each other for a moment. That there are enough is
 // known, by the records of its members, which are made first.
 func untilPlaced(ctx context.Context, make func() error) error {
+	return whilePassing(ctx, Unplaced, make)
+}
+
+// inspectMade inspects a stream that was just made. A server that led the cluster until
+// a moment ago says that there is none.
+func inspectMade(ctx context.Context, l *connection, stream string) (info *streamInfo, err error) {
+	err = whilePassing(ctx, isMissing, func() (err error) {
+		info, err = inspect(ctx, l, stream)
+		return err
+	})
+	return info, err
+}
+
+// isMissing reports whether NATS says that there is no such stream.
+func isMissing(err error) bool {
+	var refused *apiError
+	return errors.As(err, &refused) && refused.Code == http.StatusNotFound
+}
+
+// whilePassing does something again while its error is one that passes.
+func whilePassing(ctx context.Context, passing func(error) bool, do func() error) error {
 	for left := placeAttempts; ; left-- {
-		err := make()
-		if left == 0 || !Unplaced(err) {
+		err := do()
+		if left == 0 || !passing(err) {
 			return err
 		}
 		select {
