@@ -141,7 +141,6 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 		} else if tool, ok := u.box.Find(c.Name); ok && tool.Idempotent {
 			u.step.Attempt++ // under the same key it would not be made again
 		}
-		u.announce([]*chat.ToolCall{c})
 		results, err := u.insist(ctx, env, c)
 		if err != nil {
 			return nil, err
@@ -154,8 +153,12 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 		if question != nil {
 			return question, nil
 		}
+		refused := u.step.Waits == c.ID && !u.used()
 		if u.step.Waits == c.ID {
 			u.step.Waits = ""
+		}
+		if refused { // whoever goes on after a crash is refused again
+			continue
 		}
 		if err := u.keepOutcome(ctx, u.step.Outcomes[at[0]]); err != nil {
 			return nil, err
@@ -240,8 +243,11 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 		return nil, err
 	}
 	u.step.Begun, u.step.BegunAt = c.ID, u.opts.Now().UnixMilli()
-	for began := time.Now(); ; {
+	for began, first := time.Now(), true; ; first = false {
 		err := u.Keep(ctx, u.state(), true)
+		if first && (err == nil || parked.TooMuch(err)) { // otherwise nothing becomes of it here
+			u.announce([]*chat.ToolCall{c})
+		}
 		if parked.TooMuch(err) {
 			u.step.Begun = ""
 			return []tools.Result{failed(tools.Result{CallID: c.ID, Name: c.Name, Arguments: c.Args}, err)}, nil

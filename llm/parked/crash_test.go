@@ -41,13 +41,49 @@ func TestWhatWaitsIsDoneOnceWhereverTheBridgeIsKilled(t *testing.T) {
 	}
 }
 
+// TestADeniedCallIsNeverMadeWhereverTheBridgeIsKilled kills the bridge at every step
+// of a call that is denied. The model of the next one hears that.
+func TestADeniedCallIsNeverMadeWhereverTheBridgeIsKilled(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for dies := 1; ; dies++ {
+			w := newWorld(t)
+			w.stop()
+			w.begin(&recordstest.Process{Dies: dies, After: after})
+			died := w.untilItDiesOf("deny")
+			t.Run(fmt.Sprintf("%d %s %v", dies, w.diedAt(), after), func(t *testing.T) {
+				w.t = t
+				w.restart()
+				if w.task() == nil {
+					return // nobody was asked
+				}
+				eventually.Holds(t, "it is over, or somebody is asked again", func() bool { return w.task().State.Over() || w.pending() != nil })
+				if a := w.pending(); a != nil {
+					if err := w.decide(alice, *a, "deny", ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if said := w.ended(); said != "I heard Error: alice denied the call (code 2003)" || w.bell.rings != 0 {
+					t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+				}
+			})
+			w.stop()
+			if !died {
+				break
+			}
+		}
+	}
+}
+
 // untilItDies has a model ring the bell, with an approval, and reports whether
 // the bridge was killed meanwhile.
-func (w *world) untilItDies() bool {
+func (w *world) untilItDies() bool { return w.untilItDiesOf("approve") }
+
+// untilItDiesOf is untilItDies with any decision.
+func (w *world) untilItDiesOf(decision string) bool {
 	if turn, _, err := w.ask(carol); err == nil && turn.Parked {
 		eventually.Holds(w.t, "somebody is asked, or the bridge is dead", func() bool { return w.isDead() || w.pending() != nil })
 		if a := w.pending(); a != nil {
-			_ = w.decide(alice, *a, "approve", "")
+			_ = w.decide(alice, *a, decision, "")
 		}
 		eventually.Holds(w.t, "the task has ended, or the bridge is dead", func() bool { return w.isDead() || w.task().State.Over() })
 	}

@@ -17,6 +17,7 @@ type Job struct {
 	service  *Service
 	record   *Record
 	revision uint64
+	mine     bool            // the task is stored as taken up, or as what came after
 	state    json.RawMessage // what was kept
 }
 
@@ -102,6 +103,16 @@ func (j *Job) Read(into any) error {
 	return nil
 }
 
+// take takes the task up, unless that is done.
+func (j *Job) take(ctx context.Context) error {
+	if j.mine {
+		return nil
+	}
+	return j.store(ctx, j.record)
+}
+
+// store replaces the record of the task. The first time that takes the task up:
+// whoever has lost against another one does nothing more.
 func (j *Job) store(ctx context.Context, next *Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
@@ -109,7 +120,14 @@ func (j *Job) store(ctx context.Context, next *Record) error {
 	switch {
 	case err == nil, revision != 0: // with a revision it is stored, although the bridge does not see it yet
 		j.record, j.revision = next, revision
+		if !j.mine && next.State == Running {
+			j.service.publish(next, "task.running", struct{}{})
+		}
+		j.mine = true
 		return nil
+	case raced(err) == nil && !j.mine:
+		j.service.later(next.ID) // who has taken it up may have died since, and is not seen here yet
+		return errNotMine
 	case raced(err) == nil:
 		return errNotMine
 	}

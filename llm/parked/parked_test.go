@@ -75,6 +75,26 @@ func TestTheModelIsToldWhatBecameOfItsQuestion(t *testing.T) {
 	}
 }
 
+// Every write is on the disk before it counts, and takes a good part of what a
+// decision costs. Approved, these are the decision, the beginning of the call, its
+// approval as used, its outcome and the end of the task. A call that was not made has
+// nothing to note of that.
+func TestADecisionTakesFewWrites(t *testing.T) {
+	for decision, most := range map[string]int{"approve": 5, "deny": 3} {
+		w := newWorld(t)
+		_, a := w.waits(t)
+		before := w.tasks.Writes() + w.approvals.Writes()
+		if err := w.decide(alice, a, decision, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.ended()
+		if got := w.tasks.Writes() + w.approvals.Writes() - before; got != most {
+			t.Errorf("%s: %d writes", decision, got)
+		}
+		w.stop()
+	}
+}
+
 // settable is a clock that tests set. Bridges read it from many goroutines.
 type settable struct {
 	mu sync.Mutex

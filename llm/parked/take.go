@@ -82,19 +82,27 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	if r.State == Waiting && !settled {
 		return nil
 	}
-	next := r.taken()
-	revision, err := s.opts.Tasks.Update(ctx, string(id), next, revision)
-	if protocol.CodeOf(err) == protocol.RevisionConflict {
-		s.later(id) // who has taken it up may have died since, and is not seen here yet
+	job := &Job{service: s, record: r.taken(), revision: revision}
+	if r.State == Running { // it may have nothing left to note before it goes on
+		if err := job.take(ctx); err != nil {
+			return ifMine(err)
+		}
+	}
+	result, err := job.run(ctx)
+	if protocol.CodeOf(err) == protocol.StoreUnavailable {
+		if err := job.take(ctx); err != nil {
+			return ifMine(err)
+		}
+	}
+	return s.went(ctx, job, result, err)
+}
+
+// ifMine is an error, unless that is that the task is another's.
+func ifMine(err error) error {
+	if errors.Is(err, errNotMine) {
 		return nil
 	}
-	if err != nil {
-		return raced(err)
-	}
-	s.publish(next, "task.running", struct{}{})
-	job := &Job{service: s, record: next, revision: revision}
-	result, err := job.run(ctx)
-	return s.went(ctx, job, result, err)
+	return err
 }
 
 // went does what is to be done after somebody has gone on with a task. It returns
