@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records"
@@ -110,9 +111,16 @@ func (s *Service) edited(ctx context.Context, who *protocol.Principal, r *Record
 	if draft.Hash == r.Hash || bytes.Equal(draft.Args, r.Args) {
 		return nil, protocol.InvalidParam("arguments", "are those that it has")
 	}
+	if draft.Effect != r.Effect {
+		if err := s.sameEffect(draft); err != nil {
+			return nil, err
+		}
+	}
 	next := *r
-	next.Policy, next.Asking = draft.Policy, draft.Asking
+	next.Policy, next.Asking, next.Risk, next.Effect = draft.Policy, draft.Asking, draft.Risk, draft.Effect
 	next.Args, next.Roster, next.Hash, next.Declared, next.Salt, next.Agreed = draft.Args, draft.Roster, draft.Hash, draft.Declared, draft.Salt, nil
+	next.Expires = min(r.Expires, draft.Expires)
+	next.ruledAs(draft)
 	if ruling == Ask {
 		next.Why = why
 	}
@@ -120,6 +128,19 @@ func (s *Service) edited(ctx context.Context, who *protocol.Principal, r *Record
 	next.Edits++
 	next.EditedBy, next.EditedFor, next.Editor = who.ID, reason, who.Party()
 	return &next, nil
+}
+
+// ruledAs has a changed call decided by those who decide about it as it is now. If
+// these are the same as before, nothing begins anew for them.
+func (r *Record) ruledAs(draft *Record) {
+	if reflect.DeepEqual(r.Deciders, draft.Deciders) && r.Needs == draft.Needs && reflect.DeepEqual(r.escalatesTo(), draft.escalatesTo()) {
+		return
+	}
+	r.Deciders, r.Needs, r.RemindEvery, r.Escalation = draft.Deciders, draft.Needs, draft.RemindEvery, draft.Escalation
+	r.RemindedAt, r.EscalatedAt = 0, 0
+	if r.RemindEvery > 0 {
+		r.RemindedAt = draft.AskedAt
+	}
 }
 
 // An Edited call is one that is not as the model wanted it.

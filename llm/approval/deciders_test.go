@@ -370,6 +370,46 @@ func TestAChangedCallIsAnotherQuestion(t *testing.T) {
 	}
 }
 
+// What was asked about before has other deciders, another risk, another life and
+// another effect than what is asked about now: an edit is no way around those.
+func TestAChangedCallIsDecidedAsItIsNow(t *testing.T) {
+	vault := func(o *Options) {
+		o.Rules = []Rule{{Tools: []string{"vault.*"}, Deciders: Deciders{People: []string{"carol", "dan"}}, Needs: 2, Escalate: time.Hour, Life: time.Minute}, {Remind: time.Hour}}
+	}
+	d := newDesk(t, vault)
+	d.OnEdit(func(ctx context.Context, r *Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
+		tool, x, err := hotter(ctx, r, args)
+		x.Reaches, x.Effect, x.Risks = []string{"vault.open"}, "vault", []string{"critical"}
+		return tool, x, err
+	})
+	x := heat(bot)
+	x.Effect = "oven"
+	a := d.waits(t, x)
+	next, err := d.edit(alice, a, `{"group":"vaults"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Needs != 2 || len(next.Deciders.People) != 2 || next.EscalatesAt == 0 || next.Expires > next.AskedAt+2*time.Minute.Milliseconds() {
+		t.Errorf("it is decided as before: %+v", next)
+	}
+	if err := d.decide(bob, next, "approve", ""); protocol.CodeOf(err) != protocol.PermissionDenied {
+		t.Errorf("bob opened the vault: %v", err)
+	}
+	if err := d.Gate(t.Context(), oven, x); reason(err) == "same_effect" {
+		t.Error("the effect of the call as it was is still taken")
+	}
+	same := heat(bot)
+	same.Effect, same.Parks, same.TraceID = "vault", true, "t-2"
+	if err := d.Gate(t.Context(), oven, same); reason(err) != "same_effect" {
+		t.Errorf("the effect that the call has now is not taken: %v", err)
+	}
+	other := heat(bot)
+	other.Effect, other.TraceID = "lamp", "t-3"
+	if _, err := d.edit(alice, d.waits(t, other), `{"group":"vaults"}`); reason(err) != "same_effect" {
+		t.Errorf("changed to what is asked about already: %v", err)
+	}
+}
+
 func TestNobodyAgreesForWhoeverHasChangedTheCall(t *testing.T) {
 	d := newDesk(t, ruled(Rule{Deciders: Deciders{People: []string{"carol", "bob"}, Substitutes: map[string]string{"carol": "dave"}}}))
 	d.OnEdit(hotter)

@@ -82,6 +82,14 @@ func (rule *Rule) applyTo(r *Record) {
 	}
 }
 
+// escalatesTo are those who may decide later, too; none without an escalation.
+func (r *Record) escalatesTo() Deciders {
+	if r.Escalation == nil {
+		return Deciders{}
+	}
+	return r.Escalation.To
+}
+
 // due is when an approval without a decision is to be looked at.
 func (r *Record) due() int64 {
 	at := r.Expires
