@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"mime"
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
@@ -71,7 +70,7 @@ This message decides nothing: whoever decides signs in.
 
 var ownLetter = template.Must(template.New("letter").Parse(letterText))
 
-// A Letter is what templates of e-mails get. Every field is plain text.
+// A Letter is what templates of e-mails get. Every field is plain text on one line.
 type Letter struct {
 	Event string
 	Until string
@@ -212,9 +211,7 @@ const maxLetter = 128 << 10
 func (p *postman) compose(l letter) ([]byte, error) {
 	var body bytes.Buffer
 	until := time.UnixMilli(l.view.Expires).UTC().Format("2006-01-02 15:04 MST")
-	plain := l.view
-	plain.Nonce = "" // whoever decides asks for it
-	if err := p.Template.Execute(&body, Letter{Event: l.name, Until: until, Approval: plain}); err != nil {
+	if err := p.Template.Execute(&body, Letter{Event: l.name, Until: until, Approval: l.view.plain()}); err != nil {
 		return nil, err
 	}
 	if body.Len() > maxLetter {
@@ -228,7 +225,7 @@ func (p *postman) compose(l letter) ([]byte, error) {
 	var text bytes.Buffer
 	for _, header := range [][2]string{
 		{"From", p.From.String()}, {"To", strings.Join(to, ",\r\n ")}, {"Date", l.at.Format(time.RFC1123Z)},
-		{"Subject", mime.QEncoding.Encode("utf-8", subjects[l.name]+" "+l.view.Tool)},
+		{"Subject", headerText(subjects[l.name] + " " + l.view.Tool)},
 		{"Message-ID", "<" + l.id + "@" + domain + ">"}, {"Auto-Submitted", "auto-generated"},
 		{"MIME-Version", "1.0"}, {"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
 	} {
