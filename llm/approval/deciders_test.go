@@ -178,6 +178,36 @@ func (c *setClock) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
+// Policy may let somebody decide about some calls alone, by what they are. These are
+// seen by whoever may decide about them, and are missing for others.
+func TestWhoeverMayDecideAboutACallSeesIt(t *testing.T) {
+	var ovens string
+	d := newDesk(t, func(o *Options) {
+		o.MayDecide = func(who *protocol.Principal, _ protocol.SpaceID, id string) bool { return who == alice && id == ovens }
+	})
+	ovens = "none"
+	other := d.waits(t, heat(bot))
+	x := heat(bot)
+	x.TraceID = "t-2"
+	a := d.waits(t, x)
+	ovens = a.ID
+	for who, sees := range map[*protocol.Principal]int{alice: 1, bob: 0, bot: 2} {
+		list, err := d.List(t.Context(), &commands.Call{Principal: who}, ListParams{})
+		if err != nil || list.Total != sees {
+			t.Errorf("%s sees %d: %v", who.ID, list.Total, err)
+		}
+	}
+	if err := d.decide(bob, a, "approve", ""); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("bob: %v", err)
+	}
+	if err := d.decide(alice, other, "approve", ""); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("alice, about another call: %v", err)
+	}
+	if err := d.decide(alice, a, "approve", ""); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhoIsAskedAfterAWhile(t *testing.T) {
 	clock := &setClock{at: time.Now()}
 	d := newDesk(t, func(o *Options) {

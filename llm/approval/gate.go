@@ -111,8 +111,9 @@ func spaceOf(x *tools.Execution) protocol.SpaceID {
 	return x.Principal.Home()
 }
 
-// visible reports whether a principal may see an approval: who may decide about
-// it, who looks on in its space, and who asked.
+// visible reports whether a principal may see an approval: who may decide about any,
+// or about this one, who looks on in its space, and who asked. Policy is asked about
+// each alone for people who may not decide about all.
 func (s *Service) visible(who *protocol.Principal, r *Record) bool {
 	switch {
 	case r.requestedBy(who):
@@ -120,5 +121,6 @@ func (s *Service) visible(who *protocol.Principal, r *Record) bool {
 	case r.Space != who.Home() && !who.Unbounded():
 		return false
 	}
-	return slices.Contains(who.Roles, protocol.RoleObserver) || s.opts.MayDecide(who, r.Space, "")
+	return slices.Contains(who.Roles, protocol.RoleObserver) || s.opts.MayDecide(who, r.Space, "") ||
+		who.Kind == protocol.KindOperator && s.opts.MayDecide(who, r.Space, r.ID)
 }
