@@ -76,7 +76,8 @@ type Service struct {
 	tally    *tally
 	calendar *calendar
 
-	revise Reviser // nil: nobody
+	revise Reviser                          // nil: nobody
+	keeps  func(task, approval string) bool // nil: none is
 
 	deciding sync.Mutex // keeps the steps of approvals, and the news of them, in order
 

@@ -12,6 +12,10 @@ import (
 // left to who waits for it.
 const graceForWaiters = 60_000 // ms
 
+// OnSweep says which approvals are not to be forgotten yet: those by which a kept call
+// goes on. It is said before the service runs.
+func (s *Service) OnSweep(keeps func(task, approval string) bool) { s.keeps = keeps }
+
 // sweep forgets approvals that are over for long, or too many of them: of one
 // requester, or of one space, so that nobody has those of others forgotten.
 func (s *Service) sweep(ctx context.Context) {
@@ -28,6 +32,9 @@ func (s *Service) sweep(ctx context.Context) {
 		space := r.party().Space
 		if own[r.party()]++; own[r.party()] <= s.opts.MaxOwnKept && kept[space] < s.opts.MaxKept && now-max(r.AskedAt, r.DecidedAt, r.EndedAt) < s.opts.Keep.Milliseconds() {
 			kept[space]++
+			continue
+		}
+		if r.Parked && s.keeps != nil && s.keeps(r.Task, r.ID) {
 			continue
 		}
 		if err := s.opts.Approvals.Delete(ctx, r.ID, 0); err != nil && ctx.Err() == nil {

@@ -509,6 +509,40 @@ func TestAnApprovedCallIsMadeWhenItCanBeStored(t *testing.T) {
 	}
 }
 
+// Of many questions that are settled at once, as when all of a night expire, some are
+// old before their tasks were taken up. They are not forgotten until then: whoever is
+// denied is not asked about again.
+func TestWhatIsDecidedIsNotForgottenBeforeItsTaskGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(_ *parked.Options, a *approval.Options) { a.MaxOwnKept = 1 })
+		for range 3 {
+			if _, _, err := w.ask(carol); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.stop()
+		w.bridge = w.another(&recordstest.Process{})
+		for a := w.pending(); a != nil; a = w.pending() {
+			if err := w.decide(alice, *a, "deny", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.stop()
+		w.bridge = w.another(&recordstest.Process{})
+		synctest.Wait() // what is old is forgotten
+		w.elect()
+		synctest.Wait()
+		for _, r := range w.tasks.All() {
+			if r.State != parked.Succeeded {
+				t.Errorf("a task is %s", r.State)
+			}
+		}
+		if a := w.pending(); a != nil {
+			t.Errorf("somebody is asked again: %+v", a)
+		}
+	})
+}
+
 // Work that can never be noted ends some minutes later, and says why. What comes of
 // other tasks is not touched by that.
 func TestWorkThatIsAlwaysInVainEnds(t *testing.T) {

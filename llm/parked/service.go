@@ -125,6 +125,7 @@ func New(o Options) *Service {
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	o.Tasks.OnChange(s.changed)
 	o.Approvals.OnSettled(s.settled)
+	o.Approvals.OnSweep(s.keeps)
 	s.register(o.Registerer)
 	return s
 }
