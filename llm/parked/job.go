@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -97,7 +98,7 @@ func (j *Job) Park(ctx context.Context, q *tools.Question, state any) error {
 
 // Read reads what was kept.
 func (j *Job) Read(into any) error {
-	if err := json.Unmarshal(j.state, into); err != nil {
+	if err := records.Decode(j.state, into); err != nil {
 		return protocol.Wrap(protocol.Internal, err, "what was kept of the task cannot be read any more")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package parked
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -134,11 +136,11 @@ func (s *Service) ask(ctx context.Context, a *asking, revision uint64) error {
 
 // seal encrypts what is kept of a task.
 func (s *Service) seal(id protocol.TaskID, value any) ([]byte, error) {
-	plain, err := json.Marshal(value)
-	if err != nil {
+	var plain bytes.Buffer
+	if err := records.Encode(&plain, value); err != nil {
 		return nil, protocol.Wrap(protocol.Internal, err, "what is to be kept cannot be written")
 	}
-	return s.opts.Sealer.Seal(plain, "parked/"+string(id))
+	return s.opts.Sealer.Seal(plain.Bytes(), "parked/"+string(id))
 }
 
 // open is the inverse of seal.
