@@ -1,9 +1,6 @@
 package cluster
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,14 +8,6 @@ import (
 
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// Fingerprint tells a secret from others, and nothing about it. It is of the
-// file that the secret is in, so that equal contents of two files differ.
-func Fingerprint(file string, secret []byte) string {
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte("aibridge cluster key\x00" + file))
-	return hex.EncodeToString(h.Sum(nil)[:8])
-}
 
 // A Misfit says why a node cannot work with another.
 type Misfit struct {
@@ -54,11 +43,15 @@ func (r *Record) misfit(other *Record) string {
 	return ""
 }
 
-// strangers names the files of secrets that differ from another's.
-func (r *Record) strangers(other *Record) []string {
+// strangers names the files of secrets that differ from another's. A node that does
+// not serve yet has not said which versions of a file are as good as its own.
+func (r *Record) strangers(other *Record, rotating []string) []string {
 	var files []string
 	for _, file := range slices.Sorted(maps.Keys(other.Keys)) {
-		if r.Keys[file] != other.Keys[file] {
+		mine, theirs := strings.Fields(r.Keys[file]), strings.Fields(other.Keys[file])
+		same := slices.ContainsFunc(mine, func(print string) bool { return slices.Contains(theirs, print) })
+		starts := other.State == Standby && len(mine) > 0 && slices.Contains(rotating, file)
+		if !same && !starts {
 			files = append(files, file)
 		}
 	}
@@ -66,9 +59,9 @@ func (r *Record) strangers(other *Record) []string {
 }
 
 // fitsKeys says why a node that has other secrets than another cannot work
-// beside it, nil if it has the same.
-func (r *Record) fitsKeys(other *Record) error {
-	files := r.strangers(other)
+// beside it, nil if it has the same. Files that are rotating have versions.
+func (r *Record) fitsKeys(other *Record, rotating []string) error {
+	files := r.strangers(other, rotating)
 	if len(files) == 0 {
 		return nil
 	}

@@ -22,9 +22,11 @@ type Options struct {
 	Version string // of the program
 	Working Working
 	Agree   map[string]string // settings in which all must agree, beside working
-	Keys    map[string]string // fingerprints of secrets, by file
-	Keeps   string            // address under which the bridge keeps a copy of the state; "" for none
-	Labels  map[string]string
+	Keys    map[string]string // fingerprints of secrets, by file, see [Record.Keys]
+	// Rotating are the files of secrets that have versions.
+	Rotating []string
+	Keeps    string // address under which the bridge keeps a copy of the state; "" for none
+	Labels   map[string]string
 	// Waiting is called with the reason while the node may not work yet; optional.
 	Waiting func(reason string)
 	Log     *slog.Logger
@@ -218,6 +220,22 @@ func (m *Membership) Catchup(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// Keys are what the records of the living nodes have in Keys, by the id of the node.
+func (m *Membership) Keys() map[string]map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]map[string]string{m.o.ID: maps.Clone(m.mine.Keys)}
+	if m.machine == nil {
+		return all
+	}
+	for _, p := range m.machine.peers {
+		if _, lives := m.members[p.id]; lives && p.id != m.o.ID {
+			all[p.id] = maps.Clone(p.record.Keys)
+		}
+	}
+	return all
 }
 
 // Working says how many nodes of the cluster work at a time.
@@ -440,7 +458,7 @@ func (m *Membership) admit() error {
 		if err := m.mine.fits(&p.record); err != nil {
 			return err
 		}
-		if err := m.mine.fitsKeys(&p.record); err != nil && m.o.Working == All {
+		if err := m.mine.fitsKeys(&p.record, m.o.Rotating); err != nil && m.o.Working == All {
 			return err
 		} else if err != nil && !m.told[p.id] {
 			m.told[p.id] = true

@@ -316,7 +316,7 @@ func TestAClockThatIsSetBackGivesNoEarlierEpoch(t *testing.T) {
 
 func TestWhoDoesNotFitDoesNotJoin(t *testing.T) {
 	keys := func(pepper string) map[string]string {
-		return map[string]string{"pepper": Fingerprint("pepper", []byte(pepper))}
+		return map[string]string{"pepper": pepper}
 	}
 	for name, test := range map[string]struct {
 		working Working
@@ -360,6 +360,36 @@ func TestWhoDoesNotFitDoesNotJoin(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A bridge joins with each version of a file from which the newest can be had, and
+// beside one that does not serve yet, and cannot say, with any.
+func TestABridgeMayHaveAnOlderVersionOfAKeyFile(t *testing.T) {
+	for name, test := range map[string]struct {
+		mine, theirs string
+		state        State
+		rotating     bool
+		fits         bool
+	}{
+		"the newest":                      {"3", "3 2", Serving, true, true},
+		"the one before":                  {"2", "3 2", Serving, true, true},
+		"one that is retired":             {"1", "3 2", Serving, true, false},
+		"several, of which one":           {"3 2", "2", Serving, true, true},
+		"none":                            {"", "3 2", Serving, true, false},
+		"beside one that starts":          {"2", "3", Standby, true, true},
+		"none, beside one that starts":    {"", "3", Standby, true, false},
+		"another, beside one that starts": {"2", "3", Standby, false, false},
+	} {
+		rotating := []string{}
+		if test.rotating {
+			rotating = append(rotating, "x.key")
+		}
+		mine := Record{Keys: map[string]string{"x.key": test.mine}}
+		theirs := Record{Keys: map[string]string{"x.key": test.theirs}, Member: Member{State: test.state}}
+		if err := mine.fitsKeys(&theirs, rotating); (err == nil) != test.fits {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -25,7 +25,9 @@ type Record struct {
 	Renewals uint64 `json:"renewals"`
 	// Agree has the settings in which all nodes of a cluster must agree.
 	Agree map[string]string `json:"agree,omitempty"`
-	// Keys are fingerprints of the secrets that all nodes must share, by file.
+	// Keys are fingerprints of the secrets that all nodes must share, by file. A node
+	// that serves has those of all versions of a file from which the newest can be
+	// had, separated by spaces.
 	Keys map[string]string `json:"keys,omitempty"`
 	By   string            `json:"by,omitempty"` // who declared it dead
 	Member

@@ -19,6 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/security/keyfile"
+	"github.com/aibridge/aibridge/security/masterkey"
 )
 
 // AdminKeyFile is the file, in the data folder and for its owner's eyes only,
@@ -27,7 +28,7 @@ const AdminKeyFile = "admin.key"
 
 // PepperFile is the file in the data folder that makes stolen MACs of API keys
 // useless. Bridges that share a state share it.
-const PepperFile = "pepper"
+const PepperFile = masterkey.PepperFile
 
 // firstPepper is the number of the pepper that is a file.
 const firstPepper = 1

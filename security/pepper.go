@@ -13,11 +13,12 @@ import (
 
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/masterkey"
 )
 
 // settle is the time after the beginning of a version in which an older one may
-// still be written with: no bridge waits longer for a write of its own.
-const settle = time.Minute
+// still be written with.
+const settle = masterkey.Settle
 
 // A Sealer encrypts values at rest, each bound to its purpose.
 type Sealer interface {
@@ -219,7 +220,8 @@ func (p *peppers) Activate(ctx context.Context, version string) error {
 }
 
 // Retire implements [Secret]. The caller has checked the uses of the version.
-func (p *peppers) Retire(ctx context.Context, version string) error {
+func (p *peppers) Retire(ctx context.Context, params SecretRetireParams) error {
+	version := params.Version
 	number, err := strconv.Atoi(version)
 	known, there := p.records()[number]
 	active := p.active()

@@ -22,8 +22,9 @@ var secretRetire = commands.Spec{
 
 // SecretRetireParams are the params of secret.retire.
 type SecretRetireParams struct {
-	Secret  SecretName `json:"secret" enum:"pepper,data_key" doc:"which one; data keys are refused, as logs that are only added to need them"`
+	Secret  SecretName `json:"secret" enum:"pepper,data_key,seal_key,ca_key" doc:"which one; data keys are refused, as logs that are only added to need them"`
 	Version string     `json:"version" len:"1-64" doc:"one that secret.status says is open and has no uses"`
+	Gone    []string   `json:"gone,omitempty" len:"0-100" doc:"ids of bridges that will not come back, or come with another copy of the key file: what they have in their data folder is not waited for"`
 }
 
 // Target implements [commands.Targeter].
@@ -44,7 +45,7 @@ func (s *SecretService) Retire(ctx context.Context, call *commands.Call, p Secre
 	if err := s.unused(p); err != nil {
 		return SecretView{}, err
 	}
-	if err := secret.Retire(ctx, p.Version); err != nil {
+	if err := secret.Retire(ctx, p); err != nil {
 		return SecretView{}, err
 	}
 	return s.view(p.Secret), nil
@@ -53,6 +54,9 @@ func (s *SecretService) Retire(ctx context.Context, call *commands.Call, p Secre
 // unused refuses to retire a version that credentials need, with their number and
 // the API keys among them.
 func (s *SecretService) unused(p SecretRetireParams) error {
+	if p.Secret != PepperSecret {
+		return nil
+	}
 	versions := s.view(p.Secret).Versions
 	at := slices.IndexFunc(versions, func(v SecretVersion) bool { return v.Version == p.Version })
 	if at < 0 || versions[at].State == SecretActive || len(versions[at].Uses) == 0 {

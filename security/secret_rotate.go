@@ -18,7 +18,7 @@ var secretRotate = commands.Spec{
 
 // SecretRotateParams are the params of secret.rotate.
 type SecretRotateParams struct {
-	Secret SecretName `json:"secret" enum:"pepper,data_key" doc:"pepper: API keys are recognised by it, each by the new version after it was next shown; data_key: values are sealed with it, and those that can be are sealed anew"`
+	Secret SecretName `json:"secret" enum:"pepper,data_key,seal_key,ca_key" doc:"pepper: API keys are recognised by it, each by the new version after it was next shown; data_key: values are sealed with it, and those that can be are sealed anew; seal_key: data keys are sealed with it; ca_key: the keys of the authorities are sealed with it"`
 }
 
 // Target implements [commands.Targeter].
@@ -29,7 +29,7 @@ func (p SecretRotateParams) Target() commands.Resource {
 // SecretRotateResult is the result of secret.rotate.
 type SecretRotateResult struct {
 	Version  string `json:"version" doc:"the new version"`
-	Resealed int    `json:"resealed" doc:"values that were sealed anew with a new data key; what is only ever added to, such as records of runs, keeps its key"`
+	Resealed int    `json:"resealed" doc:"values that this bridge has sealed anew with the new version; others may have been quicker; what is only ever added to, such as records of runs, keeps its data key"`
 	SecretView
 }
 
@@ -52,8 +52,8 @@ func (s *SecretService) Rotate(ctx context.Context, call *commands.Call, p Secre
 	if err := secret.Activate(ctx, result.Version); err != nil {
 		return result, err
 	}
-	if p.Secret == DataKeySecret {
-		if result.Resealed, err = s.reseal(ctx); err != nil {
+	if sealing, ok := secret.(Resealer); ok {
+		if result.Resealed, err = sealing.Reseal(ctx); err != nil {
 			return result, err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/seal"
@@ -25,6 +27,8 @@ type SecretName string
 const (
 	PepperSecret  SecretName = "pepper"
 	DataKeySecret SecretName = "data_key"
+	SealKeySecret SecretName = "seal_key"
+	CAKeySecret   SecretName = "ca_key"
 )
 
 // A SecretState is the use that a version of a secret still has.
@@ -43,17 +47,18 @@ const (
 type SecretVersion struct {
 	Version   string         `json:"version" doc:"its number, or the id of a data key"`
 	State     SecretState    `json:"state" doc:"staged: nothing is made with it until all bridges know it; active: what is new is made with it; open: what was made with it still counts; retired: nothing does any more; unreadable: this bridge cannot open it"`
-	CreatedAt int64          `json:"created_at,omitempty" doc:"Unix milliseconds, as all times here; absent for the pepper in the data folder"`
-	ActiveAt  int64          `json:"active_at,omitempty" doc:"since when what is new is made with it; absent for data keys and the pepper in the data folder"`
+	CreatedAt int64          `json:"created_at,omitempty" doc:"Unix milliseconds, as all times here; absent for the first versions of files in the data folder"`
+	ActiveAt  int64          `json:"active_at,omitempty" doc:"since when what is new is made with it; absent for data keys and the first versions of files in the data folder"`
 	RetiredAt int64          `json:"retired_at,omitempty" doc:"absent unless it is retired"`
-	Uses      map[string]int `json:"uses,omitempty" doc:"credentials that still need it, api_keys and join_tokens; absent for none, and for data keys, of which it is not counted"`
+	Uses      map[string]int `json:"uses,omitempty" doc:"how many still need it: api_keys and join_tokens of the pepper, data_keys or authorities that a key file has sealed, and bridges that have it in that file; absent for none, and for data keys, of which it is not counted"`
+	Bridges   []string       `json:"bridges,omitempty" doc:"those that have it in their data folder and no later one, by id; of key files alone"`
 
 	id []byte // as records name it
 }
 
 // A SecretView is a secret with its versions.
 type SecretView struct {
-	Secret   SecretName      `json:"secret" doc:"pepper, which API keys and join tokens are recognised by, or data_key, which seals values at rest"`
+	Secret   SecretName      `json:"secret" doc:"pepper, which API keys and join tokens are recognised by; data_key, which seals values at rest; seal_key, the file that seals the data keys; ca_key, the file that seals the keys of the authorities"`
 	Versions []SecretVersion `json:"versions" doc:"the newest first"`
 }
 
@@ -72,13 +77,23 @@ type Secret interface {
 	// Activate has new values be made with a version that is staged.
 	Activate(ctx context.Context, version string) error
 	// Retire ends the values made with a version.
-	Retire(ctx context.Context, version string) error
+	Retire(ctx context.Context, p SecretRetireParams) error
+}
+
+// A Resealer is a secret that seals values: those that older versions have sealed
+// are sealed anew.
+type Resealer interface {
+	// Reseal seals them, and counts them.
+	Reseal(ctx context.Context) (n int, err error)
 }
 
 // SecretOptions configure a [SecretService]. Ring is needed.
 type SecretOptions struct {
 	Ring     *Keyring
 	DataKeys *seal.Ring // nil for a bridge that keeps nothing sealed
+	KeyFiles []KeyFile  // that have versions
+	// Bridges are those that live, or wait to take over. Nil for a bridge that is alone.
+	Bridges func() []SecretBridge
 	// Stamps are those of credentials of other kinds, by kind, see [Keyring.Stamp].
 	Stamps map[string]func() iter.Seq[[]byte]
 	// Reseal are the parts that seal anew the values that older data keys have
@@ -86,7 +101,8 @@ type SecretOptions struct {
 	Reseal []func(context.Context) (int, error)
 	// Confirm waits until all bridges of the cluster know the version of a secret, and
 	// names those that do not by the end of ctx. Nil for a bridge that is alone.
-	Confirm func(ctx context.Context, secret SecretName, version string) (lacking []string)
+	Confirm    func(ctx context.Context, secret SecretName, version string) (lacking []string)
+	Registerer prometheus.Registerer // nil keeps the metrics to itself
 }
 
 // A SecretService rotates the secrets of the bridge while it runs.
@@ -97,15 +113,18 @@ type SecretService struct {
 
 // NewSecretService returns the service for the secrets of a keyring and a ring of
 // data keys.
-func NewSecretService(o SecretOptions) *SecretService {
+func NewSecretService(o SecretOptions) (*SecretService, error) {
 	s := &SecretService{SecretOptions: o, secrets: make(map[SecretName]Secret)}
 	if o.DataKeys != nil {
-		s.secrets[DataKeySecret] = dataKeys{o.DataKeys}
+		s.secrets[DataKeySecret] = dataKeys{s}
 		if o.Ring.peppers.table != nil {
 			s.secrets[PepperSecret] = o.Ring.peppers
 		}
 	}
-	return s
+	for _, file := range o.KeyFiles {
+		s.secrets[file.Secret] = keyFile{file, s}
+	}
+	return s, s.registerMetrics(o.Registerer)
 }
 
 // Commands are the commands of the family.
@@ -183,11 +202,24 @@ func (s *SecretService) uses() map[string]map[string]int {
 }
 
 // dataKeys are the data keys as a [Secret].
-type dataKeys struct{ *seal.Ring }
+type dataKeys struct{ service *SecretService }
+
+func (k dataKeys) ring() *seal.Ring { return k.service.DataKeys }
+
+// Stage implements [Secret].
+func (k dataKeys) Stage(ctx context.Context) (string, error) { return k.ring().Stage(ctx) }
+
+// Activate implements [Secret].
+func (k dataKeys) Activate(ctx context.Context, version string) error {
+	return k.ring().Activate(ctx, version)
+}
+
+// Reseal implements [Resealer].
+func (k dataKeys) Reseal(ctx context.Context) (int, error) { return k.service.reseal(ctx) }
 
 // Versions implements [Secret].
 func (k dataKeys) Versions() (all []SecretVersion) {
-	for _, key := range k.List() {
+	for _, key := range k.ring().List() {
 		v := SecretVersion{Version: key.ID, State: SecretOpen, CreatedAt: milliseconds(key.Created)}
 		switch {
 		case key.Lost:
@@ -204,7 +236,7 @@ func (k dataKeys) Versions() (all []SecretVersion) {
 
 // Newest implements [Secret].
 func (k dataKeys) Newest() string {
-	for _, key := range k.List() {
+	for _, key := range k.ring().List() {
 		if !key.Lost {
 			return key.ID
 		}
@@ -213,9 +245,9 @@ func (k dataKeys) Newest() string {
 }
 
 // Retire implements [Secret].
-func (k dataKeys) Retire(_ context.Context, version string) error {
-	if !slices.ContainsFunc(k.List(), func(v seal.View) bool { return v.ID == version }) {
-		return noSecret(version)
+func (k dataKeys) Retire(_ context.Context, p SecretRetireParams) error {
+	if !slices.ContainsFunc(k.ring().List(), func(v seal.View) bool { return v.ID == p.Version }) {
+		return noSecret(p.Version)
 	}
 	return protocol.Errorf(protocol.InvalidState, "data keys are not retired: logs that are only added to, such as records of runs and the audit trail, need those that they were sealed with")
 }

@@ -56,9 +56,12 @@ func (h *secretHouse) start(t testing.TB, p *recordstest.Process) *secretBridge 
 	ring.now = func() time.Time { return h.clock }
 	ring.Rotate(recordstest.Mortal[PepperRecord]{Memory: h.peppers, Name: "pepper", Process: p}, seals)
 	b := &secretBridge{seals: seals, KeyService: NewKeyService(KeyOptions{Ring: ring, Index: IndexKeys(keys), Uses: h.uses, BridgeID: "aibridge"})}
-	b.secrets = NewSecretService(SecretOptions{Ring: ring, DataKeys: seals, Stamps: map[string]func() iter.Seq[[]byte]{
+	b.secrets, err = NewSecretService(SecretOptions{Ring: ring, DataKeys: seals, Stamps: map[string]func() iter.Seq[[]byte]{
 		"join_tokens": func() iter.Seq[[]byte] { return slices.Values(h.stamps) },
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := seals.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func (b *secretBridge) rotate(t testing.TB, name SecretName) SecretRotateResult 
 
 func (b *secretBridge) retire(t testing.TB, version string) (SecretView, error) {
 	t.Helper()
-	return b.secrets.Retire(t.Context(), by(admin), SecretRetireParams{PepperSecret, version})
+	return b.secrets.Retire(t.Context(), by(admin), SecretRetireParams{Secret: PepperSecret, Version: version})
 }
 
 // knows reports whether a key counts, and its access key if it has one.
@@ -199,13 +202,13 @@ func TestVersionsThatAreNeededAreNotRetired(t *testing.T) {
 	if len(key.Versions) != 2 || key.Versions[0].State != SecretActive || key.Resealed != 1 { // the pepper
 		t.Errorf("data keys: %+v", key)
 	}
-	if _, err := b.secrets.Retire(t.Context(), by(admin), SecretRetireParams{DataKeySecret, key.Versions[1].Version}); protocol.CodeOf(err) != protocol.InvalidState {
+	if _, err := b.secrets.Retire(t.Context(), by(admin), SecretRetireParams{Secret: DataKeySecret, Version: key.Versions[1].Version}); protocol.CodeOf(err) != protocol.InvalidState {
 		t.Errorf("a data key is retired: %v", err)
 	}
 	operator := by(&protocol.Principal{ID: "anna", Roles: []string{protocol.RoleOperator}})
 	_, status := b.secrets.Status(t.Context(), operator, SecretStatusParams{})
 	_, rotate := b.secrets.Rotate(t.Context(), operator, SecretRotateParams{PepperSecret})
-	_, retire := b.secrets.Retire(t.Context(), operator, SecretRetireParams{PepperSecret, "1"})
+	_, retire := b.secrets.Retire(t.Context(), operator, SecretRetireParams{Secret: PepperSecret, Version: "1"})
 	for what, err := range map[string]error{"status": status, "rotate": rotate, "retire": retire} {
 		if protocol.CodeOf(err) != protocol.PermissionDenied {
 			t.Errorf("%s by an operator: %v", what, err)

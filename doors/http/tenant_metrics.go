@@ -53,5 +53,5 @@ func (m TenantMetrics) shows(series *dto.Metric) bool {
 // tell nothing of spaces. A label that is not among them hides its series.
 var harmlessLabels = []string{
 	"action", "authority", "by", "code", "days", "how", "kind", "limit", "listener", "model", "of", "op", "outcome", "phase", "priority",
-	"provider", "qos", "reason", "result", "ruling", "state", "status", "stop", "table", "version",
+	"provider", "qos", "reason", "result", "ruling", "secret", "state", "status", "stop", "table", "version",
 }

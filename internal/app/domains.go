@@ -151,7 +151,9 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if d.identities, err = openIdentities(ctx, s, credentials, ring, parties, d.relay); err != nil {
 		return nil, err
 	}
-	d.secrets = newSecrets(s, d, ring)
+	if d.secrets, err = newSecrets(s, d, ring); err != nil {
+		return nil, err
+	}
 	d.audits = newAudits(s, d.relay)
 	d.quotas = newQuotaReadings(s, parties.Keys, d.relay)
 	d.rights, err = openRights(s, authz.Standing{Agents: d.agents, Caps: d.channels, Scenes: d.scenes, Tasks: d.tasks, Runs: d.runs, Files: d.files.Service})

@@ -7,10 +7,11 @@ import (
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/storage"
-	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/audit/events"
+	"github.com/aibridge/aibridge/security/masterkey"
+	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/policy"
 	"github.com/aibridge/aibridge/security/seal"
 )
@@ -18,7 +19,8 @@ import (
 // The guard decides what may be done, and keeps record of it.
 type guard struct {
 	seals       *seal.Store
-	dataKeys    *store.Table[seal.DataKey] // of seals
+	sealTables  seal.Tables     // of seals
+	caKey       *masterkey.File // seals the keys of the authorities
 	audit       *audit.Trail
 	chains      *storage.Chains // of all bridges that share the state, nil if none do
 	events      *events.Publisher
@@ -31,8 +33,17 @@ type guard struct {
 // openGuard opens the audit trail and makes what decides. It is there before
 // the domains: it asks those that policies speak of once they are.
 func openGuard(ctx context.Context, b *base, s *storage.Storage, clients *mqttdoor.Clients, later *promises) (*guard, error) {
-	dataKeys := store.NewTable[seal.DataKey](s.Store, "datakey")
-	seals, err := seal.Open(b.config.Data, dataKeys)
+	tables, holder := storage.SealTables(s.Store), ""
+	if b.config.Shared() {
+		holder = b.config.ID
+	}
+	seals, err := seal.Open(b.config.Data, holder, tables, b.log)
+	if err != nil {
+		return nil, err
+	}
+	caKey, err := masterkey.Open(masterkey.Options{
+		Dir: b.config.Data, Name: pki.KeyFile, Bridge: holder, Versions: tables.Masters, Holders: tables.Holders, Log: b.log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +74,7 @@ func openGuard(ctx context.Context, b *base, s *storage.Storage, clients *mqttdo
 	}
 	authorizer := security.NewAuthorizer(policies)
 	return &guard{
-		seals: seals, dataKeys: dataKeys, audit: trail, chains: chains, events: operators, credentials: security.NewCredentials(b.clock),
+		seals: seals, sealTables: tables, caKey: caKey, audit: trail, chains: chains, events: operators, credentials: security.NewCredentials(b.clock),
 		policies: policies, authorizer: authorizer, judge: authz.Judge{Policies: policies, Authorizer: authorizer},
 	}, nil
 }

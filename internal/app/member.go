@@ -16,7 +16,7 @@ const readyEvery = time.Second
 // introduce tells the other bridges of the cluster that this one serves, where,
 // and whether it is ready, until ctx ends.
 func introduce(ctx context.Context, s *state, d *doors) error {
-	keys, err := storage.Fingerprints(&s.config)
+	keys, err := storage.Fingerprints(&s.config, s.seals.File, s.caKey)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ func openPKI(ctx context.Context, s *state, tables *pkiTables, parties pki.Parti
 		Tokens:       tables.tokens,
 		Issue:        tables.issue,
 		Dir:          s.config.Data,
+		KeyFile:      s.caKey,
 		Passphrase:   passphrase,
 		KeyType:      pki.KeyType(s.config.PKI.KeyType),
 		BridgeID:     s.config.ID,

@@ -19,12 +19,14 @@ import (
 
 // rotation is the answer of secret.rotate.
 type rotation struct {
+	Secret   string `json:"secret"`
 	Version  string `json:"version"`
 	Resealed int    `json:"resealed"`
 	Versions []struct {
 		Version string         `json:"version"`
 		State   string         `json:"state"`
 		Uses    map[string]int `json:"uses"`
+		Bridges []string       `json:"bridges"`
 	} `json:"versions"`
 }
 

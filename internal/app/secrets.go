@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/security"
-	"github.com/aibridge/aibridge/security/seal"
 )
 
 // secretsNote is the part of a bridge's record that says which versions of the
@@ -16,28 +17,79 @@ import (
 const secretsNote = "secrets"
 
 // newSecrets makes the part that rotates secrets. The tables are loaded.
-func newSecrets(s *state, d *domains, ring *security.Keyring) *security.SecretService {
+func newSecrets(s *state, d *domains, ring *security.Keyring) (*security.SecretService, error) {
 	options := security.SecretOptions{
-		Ring: ring, DataKeys: s.seals.Ring,
+		Ring: ring, DataKeys: s.seals.Ring, Registerer: s.metrics,
 		Stamps: map[string]func() iter.Seq[[]byte]{"join_tokens": d.agents.JoinStamps},
 		Reseal: []func(context.Context) (int, error){d.files.Reseal, d.remote.Reseal},
 	}
 	if s.chains != nil {
 		options.Reseal = append(options.Reseal, s.chains.Reseal)
 	}
+	options.KeyFiles = []security.KeyFile{
+		{Secret: security.SealKeySecret, File: s.seals.File, What: "data_keys", Sealed: s.seals.Wrapped, Follow: s.seals.Follow},
+		{Secret: security.CAKeySecret, File: s.caKey, What: "authorities", Sealed: d.identities.pki.Sealed, Follow: d.identities.pki.FollowKeyFile},
+	}
+	if s.Members.Shared() {
+		options.Bridges = s.secretBridges
+	}
 	if s.Members.Shared() && s.Members.Working() == cluster.All {
 		options.Confirm = s.confirmSecret
 	}
-	secrets := security.NewSecretService(options)
+	secrets, err := security.NewSecretService(options)
+	if err != nil {
+		return nil, err
+	}
 	s.life.Run("versions of secrets", tellSecrets(s, secrets, d.identities.tables.peppers))
-	return secrets
+	for _, file := range options.KeyFiles {
+		s.life.Run("versions of "+file.File.Name(), keepSealed(s, file))
+	}
+	return secrets, nil
+}
+
+// secretBridges are the bridges of the cluster with what they say of their key files.
+func (s *state) secretBridges() (all []security.SecretBridge) {
+	keys := s.Members.Keys()
+	for _, m := range s.Members.Members() {
+		all = append(all, security.SecretBridge{ID: m.ID, Waits: m.State == cluster.Standby, Files: keys[m.ID]})
+	}
+	return all
+}
+
+// resealAgain is how long a bridge waits before it tries again to follow a key file.
+const resealAgain = 5 * time.Second
+
+// keepSealed has this bridge follow the versions of a key file, until ctx ends: the
+// active one is put into the file, and what an older one has sealed is sealed anew,
+// whichever bridge has begun with that and did not come to the end.
+func keepSealed(s *state, file security.KeyFile) func(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
+	follow(s.sealTables.Masters, changed)
+	follow(s.sealTables.Keys, changed)
+	return func(ctx context.Context) error {
+		for {
+			var again <-chan time.Time
+			if _, err := file.Follow(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("the next version of a key file is not used everywhere yet", "file", file.File.Name(), "error", err)
+				again = time.After(resealAgain)
+			}
+			select {
+			case <-changed:
+			case <-again:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
 }
 
 // tellSecrets tells the other bridges which versions this one knows, until ctx ends.
 func tellSecrets(s *state, secrets *security.SecretService, peppers records.Table[security.PepperRecord]) func(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}
-	follow[seal.DataKey](s.dataKeys, changed)
+	follow(s.sealTables.Keys, changed)
+	follow(s.sealTables.Masters, changed)
 	follow(peppers, changed)
 	return func(ctx context.Context) error {
 		for {
@@ -45,6 +97,9 @@ func tellSecrets(s *state, secrets *security.SecretService, peppers records.Tabl
 			case <-changed:
 				known, err := json.Marshal(secrets.Newest())
 				if err != nil {
+					return err
+				}
+				if err := tellKeys(s); err != nil { // before anybody has the version in its file
 					return err
 				}
 				if err := s.Members.Note(secretsNote, string(known)); err != nil {
@@ -55,6 +110,18 @@ func tellSecrets(s *state, secrets *security.SecretService, peppers records.Tabl
 			}
 		}
 	}
+}
+
+// tellKeys tells the other bridges what a bridge may have in its key files to join.
+func tellKeys(s *state) error {
+	if !s.Members.Shared() {
+		return nil
+	}
+	keys, err := storage.Fingerprints(&s.config, s.seals.File, s.caKey)
+	if err == nil {
+		s.Members.Tell(func(r *cluster.Record) { r.Keys = keys })
+	}
+	return err
 }
 
 // follow leaves a token whenever a table changes.

@@ -86,7 +86,7 @@ func VerifyAudit(ctx context.Context, c config.Config, heads ...string) (all aud
 
 // verifyShared checks the trails of all bridges on an external NATS.
 func verifyShared(ctx context.Context, s *store.Store, births *store.Table[audit.Birth], c config.Config, own *audit.Options, noted map[string][]audit.Head) (all audit.Verification, err error) {
-	seals, err := seal.Open(c.Data, store.NewTable[seal.DataKey](s, "datakey"))
+	seals, err := seal.Open(c.Data, "", SealTables(s), nil)
 	if err != nil {
 		return all, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/cluster"
@@ -15,6 +16,8 @@ import (
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/keyfile"
+	"github.com/aibridge/aibridge/security/masterkey"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/seal"
 )
@@ -60,6 +63,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 		return m, nil
 	}
 	var err error
+	identity.Rotating = []string{pki.KeyFile, seal.KeyFile}
 	if identity.Keys, err = Fingerprints(c); err != nil {
 		return nil, err
 	}
@@ -119,8 +123,9 @@ type reachable struct {
 func (r reachable) Connected() bool { return r.Members.Connected() && !r.nats.Isolated() }
 
 // Fingerprints tell the secrets in the data folder that all bridges of a cluster
-// must share, by file. Files that are not there yet are left out.
-func Fingerprints(c *config.Config) (map[string]string, error) {
+// must share, by file. Files that are not there yet are left out. Of those that have
+// versions, as a bridge that serves knows, there are those of all that are accepted.
+func Fingerprints(c *config.Config, versions ...*masterkey.File) (map[string]string, error) {
 	keys := make(map[string]string)
 	for _, file := range []string{security.PepperFile, pki.KeyFile, seal.KeyFile} {
 		secret, err := os.ReadFile(filepath.Join(c.Data, file))
@@ -130,7 +135,12 @@ func Fingerprints(c *config.Config) (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a key that bridges of a cluster share: %w", err)
 		}
-		keys[file] = cluster.Fingerprint(file, secret)
+		keys[file] = keyfile.Fingerprint(file, secret)
+	}
+	for _, file := range versions {
+		if _, there := keys[file.Name()]; there {
+			keys[file.Name()] = strings.Join(file.Accepted(), " ")
+		}
 	}
 	return keys, nil
 }

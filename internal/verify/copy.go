@@ -29,12 +29,12 @@ import (
 
 // keptTables are the tables of the copy that say who may do what. All others
 // are emptied: what they hold could be gone on with.
-var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "key", "keyuse", "pepper", "policy", "policy-trial", "revocation"}
+var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "key", "keyuse", "masterkey", "pepper", "policy", "policy-trial", "revocation"}
 
 // emptiedTables are the others.
 var emptiedTables = []string{
 	"a2aagent", "a2acard", "agent", "announcer", "approval", "auditchain", "batch", "cap", "cert-token", "chat", "data", "delayed", "dispatch", "effect", "estate", "group", "link", "llmspending", "llmspent",
-	"mcpserver", "namespace", "parked", "resource", "rollout", "rollout-part", "run", "runpackage", "scene", "skill", "skill-join", "skill-name", "state", "task", "vfsfile",
+	"masterholder", "mcpserver", "namespace", "parked", "resource", "rollout", "rollout-part", "run", "runpackage", "scene", "skill", "skill-join", "skill-name", "state", "task", "vfsfile",
 	"vfsgroup", "vfsremote",
 }
 

@@ -2,7 +2,10 @@
 package keyfile
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +27,14 @@ func Secret(path string, size int) ([]byte, error) {
 		return nil, fmt.Errorf("%s has %d bytes instead of %d", filepath.Base(path), len(secret), size)
 	}
 	return secret, err
+}
+
+// Fingerprint tells a secret from others, and nothing about it. It is of the
+// file that the secret is in, so that equal contents of two files differ.
+func Fingerprint(file string, secret []byte) string {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte("aibridge cluster key\x00" + file))
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // ReadOrMake reads a file, or makes it with the bytes that content returns.

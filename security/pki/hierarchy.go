@@ -75,7 +75,7 @@ func openHierarchy(ctx context.Context, o *Options) (*hierarchy, error) {
 	seal := newSealer(o)
 	stored, revision, ok := o.Authorities.Get(hierarchyKey)
 	if !ok {
-		made, err := makeHierarchy(o, seal)
+		made, err := makeHierarchy(ctx, o, seal)
 		if err != nil {
 			return nil, fmt.Errorf("make the authorities: %w", err)
 		}
@@ -96,15 +96,16 @@ func openHierarchy(ctx context.Context, o *Options) (*hierarchy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h, h.reseal(ctx, stored, revision, o, seal)
+	_, err = h.reseal(ctx, stored, revision, o, seal)
+	return h, err
 }
 
 // makeHierarchy makes all authorities. A key that is held elsewhere is used
 // where it is.
-func makeHierarchy(o *Options, seal *sealer) (*Hierarchy, error) {
+func makeHierarchy(ctx context.Context, o *Options, seal *sealer) (*Hierarchy, error) {
 	now := o.Now().UTC()
 	made := &Hierarchy{Created: now}
-	root, err := makeCA(made, rootName, nil, now, o, seal)
+	root, err := makeCA(ctx, made, rootName, nil, now, o, seal)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func makeHierarchy(o *Options, seal *sealer) (*Hierarchy, error) {
 		names = append(names, string(a))
 	}
 	for _, name := range names {
-		if _, err := makeCA(made, name, root, now, o, seal); err != nil {
+		if _, err := makeCA(ctx, made, name, root, now, o, seal); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +122,7 @@ func makeHierarchy(o *Options, seal *sealer) (*Hierarchy, error) {
 }
 
 // makeCA makes one authority, signed by its parent, or by itself without one.
-func makeCA(into *Hierarchy, name string, parent *issuer, now time.Time, o *Options, seal *sealer) (*issuer, error) {
+func makeCA(ctx context.Context, into *Hierarchy, name string, parent *issuer, now time.Time, o *Options, seal *sealer) (*issuer, error) {
 	signer := o.Signers[name]
 	elsewhere := signer != nil
 	if !elsewhere {
@@ -160,7 +161,7 @@ func makeCA(into *Hierarchy, name string, parent *issuer, now time.Time, o *Opti
 	}
 	ca := CA{Name: name, DER: der}
 	if !elsewhere {
-		if ca.Key, err = seal.seal(name, signer); err != nil {
+		if ca.Key, err = seal.seal(ctx, name, signer); err != nil {
 			return nil, err
 		}
 	}
@@ -221,31 +222,31 @@ func loadCA(ca CA, o *Options, seal *sealer) (*issuer, error) {
 }
 
 // reseal stores the keys sealed the way that is configured now, when somebody
-// has begun to use a passphrase.
-func (h *hierarchy) reseal(ctx context.Context, stored *Hierarchy, revision uint64, o *Options, seal *sealer) error {
-	again, changed := *stored, false
+// has begun to use a passphrase or the key file has its next version, and counts them.
+func (h *hierarchy) reseal(ctx context.Context, stored *Hierarchy, revision uint64, o *Options, seal *sealer) (n int, err error) {
+	again := *stored
 	again.CAs = nil
 	for _, ca := range stored.CAs {
-		if i := h.find(ca.Name); ca.Key != nil && ca.Key.Method != seal.method() && i.signer != nil && o.Signers[ca.Name] == nil {
-			key, err := seal.seal(ca.Name, i.signer)
-			if err != nil {
-				return err
+		i := h.find(ca.Name)
+		if ca.Key != nil && i != nil && i.signer != nil && o.Signers[ca.Name] == nil && seal.outdated(ca.Key) {
+			if ca.Key, err = seal.seal(ctx, ca.Name, i.signer); err != nil {
+				return 0, err
 			}
-			ca.Key, changed = key, true
+			n++
 		}
 		again.CAs = append(again.CAs, ca)
 	}
-	if !changed {
-		return nil
+	if n == 0 {
+		return 0, nil
 	}
-	_, err := o.Authorities.Update(ctx, hierarchyKey, &again, revision)
+	_, err = o.Authorities.Update(ctx, hierarchyKey, &again, revision)
 	if protocol.CodeOf(err) == protocol.RevisionConflict {
-		return nil // another bridge did the same
+		return 0, nil // another bridge did the same
 	}
 	if err == nil {
 		o.Log.Info("sealed the authorities' keys anew", "by", seal.method())
 	}
-	return err
+	return n, err
 }
 
 // find is the authority of a name.

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"cmp"
+	"context"
 	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
@@ -10,32 +11,31 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"golang.org/x/crypto/scrypt"
 
-	"github.com/aibridge/aibridge/security/keyfile"
+	"github.com/aibridge/aibridge/security/masterkey"
 )
 
 // KeyFile is the file in the data folder that seals the authorities' keys when
 // there is no passphrase. Bridges that share their state share a copy of it.
 const KeyFile = "ca.key"
 
-const keyFileBytes = 32
+const keyFileBytes = masterkey.Size
 
 // A SealedKey is an authority's private key (PKCS #8), encrypted with
 // AES-256-GCM under a key derived from a passphrase or kept in a file.
 type SealedKey struct {
 	Method string `json:"method"` // scrypt or file
 	Salt   []byte `json:"salt,omitempty"`
-	LogN   int    `json:"log_n,omitempty"` // scrypt's cost
-	R      int    `json:"r,omitempty"`
-	P      int    `json:"p,omitempty"`
-	Nonce  []byte `json:"nonce"`
-	Box    []byte `json:"box"`
+	// Version is the id of the key file's version; "" for the first, and for a passphrase.
+	Version string `json:"version,omitempty"`
+	LogN    int    `json:"log_n,omitempty"` // scrypt's cost
+	R       int    `json:"r,omitempty"`
+	P       int    `json:"p,omitempty"`
+	Nonce   []byte `json:"nonce"`
+	Box     []byte `json:"box"`
 }
 
 const (
@@ -53,18 +53,17 @@ var errOtherKey = errors.New("the passphrase or key file is not the one the auth
 
 // A sealer seals and opens the authorities' keys.
 type sealer struct {
-	dir        string
+	file       *masterkey.File
 	passphrase []byte
 	logN       int // of sealed keys
 
 	mu      sync.Mutex
-	file    []byte            // once read
 	derived map[string][]byte // by salt and cost: deriving is slow on purpose
 	salt    []byte            // of keys sealed by this process
 }
 
 func newSealer(o *Options) *sealer {
-	return &sealer{dir: o.Dir, passphrase: o.Passphrase, logN: cmp.Or(o.scryptLogN, scryptLogN), derived: make(map[string][]byte)}
+	return &sealer{file: o.KeyFile, passphrase: o.Passphrase, logN: cmp.Or(o.scryptLogN, scryptLogN), derived: make(map[string][]byte)}
 }
 
 // method is how keys are to be sealed.
@@ -75,9 +74,21 @@ func (s *sealer) method() string {
 	return byFile
 }
 
+// outdated reports whether a key is sealed in another way than keys are to be.
+func (s *sealer) outdated(k *SealedKey) bool {
+	if k.Method != s.method() {
+		return true
+	}
+	if k.Method != byFile || !s.file.Rotated() {
+		return false
+	}
+	active, _, err := s.file.Active()
+	return err == nil && k.Version != active
+}
+
 // seal seals a private key. The name and the public key go into the seal, so
 // that no authority's key can be put in place of another's.
-func (s *sealer) seal(name string, key crypto.Signer) (*SealedKey, error) {
+func (s *sealer) seal(ctx context.Context, name string, key crypto.Signer) (*SealedKey, error) {
 	plain, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, err
@@ -94,7 +105,7 @@ func (s *sealer) seal(name string, key crypto.Signer) (*SealedKey, error) {
 		k.Salt = s.salt
 		s.mu.Unlock()
 		k.LogN, k.R, k.P = s.logN, scryptR, scryptP
-	} else if err := s.makeFile(); err != nil {
+	} else if k.Version, err = s.version(ctx); err != nil {
 		return nil, err
 	}
 	box, label, err := s.box(k, name, key.Public())
@@ -154,12 +165,7 @@ func (s *sealer) secret(k *SealedKey) ([]byte, error) {
 	defer s.mu.Unlock()
 	switch k.Method {
 	case byFile:
-		if s.file == nil {
-			if err := s.readFile(); err != nil {
-				return nil, err
-			}
-		}
-		return s.file, nil
+		return s.inFile(k.Version)
 	case byPassphrase:
 		if len(s.passphrase) == 0 {
 			return nil, errors.New("a passphrase is needed to open the authorities' keys")
@@ -180,29 +186,33 @@ func (s *sealer) secret(k *SealedKey) ([]byte, error) {
 	return nil, fmt.Errorf("keys sealed by %q cannot be opened", k.Method)
 }
 
-func (s *sealer) readFile() error {
-	data, err := os.ReadFile(filepath.Join(s.dir, KeyFile))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s, which opens the authorities' keys, is not in the data folder", KeyFile)
-	case err != nil:
-		return err
-	case len(data) != keyFileBytes:
-		return fmt.Errorf("%s has %d bytes instead of %d", KeyFile, len(data), keyFileBytes)
+// inFile is a version of the key file by its id.
+func (s *sealer) inFile(version string) ([]byte, error) {
+	if !s.file.There() {
+		return nil, fmt.Errorf("%s, which opens the authorities' keys, is not in the data folder", KeyFile)
 	}
-	s.file = data
-	return nil
+	if version == "" {
+		version = s.file.First()
+	}
+	if key := s.file.Key(version); key != nil {
+		return key, nil
+	}
+	return nil, errOtherKey
 }
 
-// makeFile makes the key file unless it is there.
-func (s *sealer) makeFile() error {
-	path := filepath.Join(s.dir, KeyFile)
-	if _, err := os.Stat(path); err == nil {
-		return nil
+// version is the version of the key file that seals, "" for the first. The file is
+// made unless it is there.
+func (s *sealer) version(ctx context.Context) (id string, err error) {
+	if !s.file.There() {
+		if err := s.file.Make(ctx); err != nil {
+			return "", err
+		}
 	}
-	key := make([]byte, keyFileBytes)
-	_, _ = rand.Read(key) // never fails
-	return keyfile.Write(path, key)
+	if !s.file.Rotated() {
+		return "", nil
+	}
+	id, _, err = s.file.Active()
+	return id, err
 }
 
 // fingerprint tells certificates apart.

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/masterkey"
 )
 
 func issues(w *world) error {
@@ -154,5 +156,72 @@ func TestARegistrationThatIsDamagedIsNoCertificate(t *testing.T) {
 		if protocol.CodeOf(w.Valid(c.Serial)) != protocol.CertificateUnknown {
 			t.Errorf("%s: %v", name, w.Valid(c.Serial))
 		}
+	}
+}
+
+// A bridge opens the authorities with whichever version of the key file it has,
+// whenever the one that rotates it dies.
+func TestTheKeyFileRotatesUnderTheAuthorities(t *testing.T) {
+	w := newWorld(t)
+	old, err := os.ReadFile(filepath.Join(w.opts.Dir, KeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := func(o *Options) {
+		o.Dir = t.TempDir()
+		for name, content := range map[string][]byte{KeyFile: old, masterkey.PepperFile: []byte("pepper")} {
+			if err := os.WriteFile(filepath.Join(o.Dir, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(w.opts.Dir, masterkey.PepperFile), []byte("pepper"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := func(step string) {
+		t.Helper()
+		for what, bridge := range map[string]*world{"the one that runs": w, "one that starts": w.another(), "one that was away": w.another(away)} {
+			if err := issues(bridge); err != nil {
+				t.Errorf("%s: %s: %v", step, what, err)
+			}
+		}
+	}
+	if sealed := w.Sealed(); sealed[w.opts.KeyFile.First()] != 5 {
+		t.Errorf("at first: %v", sealed)
+	}
+	version, err := w.opts.KeyFile.Stage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all("staged")
+	if err := w.opts.KeyFile.Activate(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+	w.state.authorities.BreakNext(1)
+	if _, err := w.FollowKeyFile(t.Context()); err == nil || sealedBy(w) != byFile {
+		t.Errorf("sealed anew in a store that is away: %v", err)
+	}
+	if err := issues(w.another(away)); err != nil { // which seals them anew at its start
+		t.Errorf("active: %v", err)
+	}
+	for round := range 2 {
+		if n, err := w.FollowKeyFile(t.Context()); n != 0 || err != nil {
+			t.Errorf("round %d: sealed %d anew, %v", round, n, err)
+		}
+	}
+	active, _, err := w.opts.KeyFile.Active()
+	if sealed := w.Sealed(); err != nil || len(sealed) != 1 || sealed[active] != 5 {
+		t.Errorf("in the end: %v, %v", sealed, err)
+	}
+	all("in the end")
+	if now, err := os.ReadFile(filepath.Join(w.opts.Dir, KeyFile)); err != nil || bytes.Equal(now, old) {
+		t.Errorf("the file is the old one: %v", err)
+	}
+	version, err = w.opts.KeyFile.Stage(t.Context())
+	if err == nil {
+		err = w.opts.KeyFile.Activate(t.Context(), version)
+	}
+	if n, failed := w.FollowKeyFile(t.Context()); n != 5 || err != nil || failed != nil {
+		t.Errorf("rotated again: %d, %v, %v", n, err, failed)
 	}
 }

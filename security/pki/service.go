@@ -24,6 +24,7 @@ import (
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/keyfile"
+	"github.com/aibridge/aibridge/security/masterkey"
 )
 
 // CAFile is the file in the data folder with the root certificate, for clients
@@ -42,8 +43,9 @@ type Options struct {
 	// taken and with 3003 if the entitlement has changed.
 	Issue func(ctx context.Context, c *Certificate, f Entitlement) error
 
-	Dir        string                   // for the key file and CAFile
-	Passphrase []byte                   // seals the authorities' keys; without one the key file does
+	Dir        string                   // for CAFile
+	KeyFile    *masterkey.File          // seals the authorities' keys unless a passphrase does
+	Passphrase []byte                   // seals the authorities' keys; without one KeyFile does
 	KeyType    KeyType                  // of the authorities' keys when they are made, default ECDSA
 	Signers    map[string]crypto.Signer // keys held elsewhere, by authority: root, server, operator, appstore, enterprise
 
@@ -74,8 +76,8 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.Authorities == nil || o.Certificates == nil || o.Requests == nil || o.Tokens == nil || o.Issue == nil || o.Dir == "" {
-		return errors.New("pki: tables, Issue and Dir are needed")
+	if o.Authorities == nil || o.Certificates == nil || o.Requests == nil || o.Tokens == nil || o.Issue == nil || o.Dir == "" || o.KeyFile == nil {
+		return errors.New("pki: tables, Issue, Dir and KeyFile are needed")
 	}
 	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
 	o.KeyType = cmp.Or(o.KeyType, ECDSA)

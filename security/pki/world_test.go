@@ -27,6 +27,7 @@ import (
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/masterkey"
 )
 
 func TestMain(m *testing.M) { leaks.Verify(m) }
@@ -47,11 +48,13 @@ type state struct {
 	certificates *recordstest.Memory[Certificate]
 	requests     *recordstest.Memory[Request]
 	tokens       *recordstest.Memory[Token]
+	versions     *recordstest.Memory[masterkey.Version]
+	holders      *recordstest.Memory[masterkey.Holder]
 	atomic       sync.Mutex
 }
 
 func newState() *state {
-	return &state{recordstest.New[Hierarchy](), recordstest.New[Certificate](), recordstest.New[Request](), recordstest.New[Token](), sync.Mutex{}}
+	return &state{recordstest.New[Hierarchy](), recordstest.New[Certificate](), recordstest.New[Request](), recordstest.New[Token](), recordstest.New[masterkey.Version](), recordstest.New[masterkey.Holder](), sync.Mutex{}}
 }
 
 func (st *state) issue(ctx context.Context, c *Certificate, f Entitlement) error {
@@ -116,7 +119,11 @@ func (w *world) open(change ...func(*Options)) {
 	for _, f := range change {
 		f(&o)
 	}
-	var err error
+	file, err := masterkey.Open(masterkey.Options{Dir: o.Dir, Name: KeyFile, Versions: w.state.versions, Holders: w.state.holders})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o.KeyFile = file
 	if w.Service, err = Open(w.t.Context(), o); err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/security/masterkey"
 )
 
 func TestABridgeStartsWithTheMasterKeyThatItHas(t *testing.T) {
@@ -34,7 +37,8 @@ func TestABridgeStartsWithTheMasterKeyThatItHas(t *testing.T) {
 			for id := range keys.All() {
 				keys.Lose(id)
 			}
-			first, err := Open(before, keys)
+			tables := Tables{keys, recordstest.New[masterkey.Version](), recordstest.New[masterkey.Holder]()}
+			first, err := Open(before, "", tables, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +50,7 @@ func TestABridgeStartsWithTheMasterKeyThatItHas(t *testing.T) {
 			if err := test.file(path, filepath.Join(before, KeyFile)); err != nil {
 				t.Fatal(err)
 			}
-			s, err := Open(dir, keys)
+			s, err := Open(dir, "", tables, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +81,7 @@ func TestAMasterKeyThatIsCutIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, keys := ready(t)
-	if _, err := Open(dir, keys); err == nil || !strings.Contains(err.Error(), KeyFile) {
+	if _, err := Open(dir, "", Tables{Keys: keys}, nil); err == nil || !strings.Contains(err.Error(), KeyFile) {
 		t.Errorf("opened: %v", err)
 	}
 }

@@ -49,15 +49,37 @@ var (
 type DataKey struct {
 	Created time.Time `json:"created"`
 	Box     []byte    `json:"box"`              // the key, sealed with the master key: nonce, box
+	Master  string    `json:"master,omitempty"` // id of the version of the master key; "" for the first
 	Staged  bool      `json:"staged,omitempty"` // nothing is sealed with it yet
 }
+
+// Masters are the versions of the master key.
+type Masters interface {
+	// Active is the version that data keys are sealed with; it fails with
+	// [masterkey.ErrOther].
+	Active() (id string, key []byte, err error)
+	// Keys are the versions that there are.
+	Keys() [][]byte
+	// First is the id of the first version.
+	First() string
+	// Rotated reports whether there was ever another than the first.
+	Rotated() bool
+}
+
+// fixed is a master key without versions.
+type fixed []byte
+
+func (f fixed) Active() (id string, key []byte, err error) { return "", f, nil }
+func (f fixed) Keys() [][]byte                             { return [][]byte{f} }
+func (fixed) First() string                                { return "" }
+func (fixed) Rotated() bool                                { return false }
 
 // A Ring seals and opens. It is safe for use by several goroutines, and so are
 // several rings on the same keys.
 type Ring struct {
-	keys   records.Table[DataKey]
-	master cipher.AEAD
-	now    func() time.Time
+	keys    records.Table[DataKey]
+	masters Masters
+	now     func() time.Time
 
 	mu   sync.Mutex
 	open map[string]cipher.AEAD // by id
@@ -69,11 +91,12 @@ func New(keys records.Table[DataKey], master []byte) (*Ring, error) {
 	if len(master) != MasterKeySize {
 		return nil, fmt.Errorf("seal: the master key has %d bytes instead of %d", len(master), MasterKeySize)
 	}
-	box, err := aead(master)
-	if err != nil {
-		return nil, err
-	}
-	return &Ring{keys: keys, master: box, now: time.Now, open: make(map[string]cipher.AEAD)}, nil
+	return NewUnder(keys, fixed(master)), nil
+}
+
+// NewUnder makes a ring of data keys under a master key that has versions.
+func NewUnder(keys records.Table[DataKey], masters Masters) *Ring {
+	return &Ring{keys: keys, masters: masters, now: time.Now, open: make(map[string]cipher.AEAD)}
 }
 
 func aead(key []byte) (cipher.AEAD, error) {
@@ -166,13 +189,16 @@ func (r *Ring) Stage(ctx context.Context) (id string, err error) {
 			made = k.Created.Add(time.Nanosecond)
 		}
 	}
-	random := make([]byte, idSize+keySize+nonceSize)
+	random := make([]byte, idSize+keySize)
 	_, _ = rand.Read(random) // never fails
 	id = hex.EncodeToString(random[:idSize])
-	key, nonce := random[idSize:idSize+keySize], random[idSize+keySize:]
+	key := random[idSize:]
 	defer clear(key)
-	box := r.master.Seal(slices.Clone(nonce), nonce, key, label(id))
-	_, err = r.keys.Create(ctx, id, &DataKey{Created: made, Box: box, Staged: true})
+	fresh := &DataKey{Created: made, Staged: true}
+	if err := r.wrap(fresh, id, key); err != nil {
+		return "", err
+	}
+	_, err = r.keys.Create(ctx, id, fresh)
 	return id, err
 }
 
@@ -206,12 +232,9 @@ func (r *Ring) box(id string) (cipher.AEAD, error) {
 	if known := r.open[id]; known != nil {
 		return known, nil
 	}
-	if len(stored.Box) < nonceSize {
-		return nil, ErrDamaged
-	}
-	key, err := r.master.Open(nil, stored.Box[:nonceSize], stored.Box[nonceSize:], label(id))
+	key, err := r.unwrap(stored, id)
 	if err != nil {
-		return nil, ErrOtherMaster
+		return nil, err
 	}
 	defer clear(key)
 	opened, err := aead(key)

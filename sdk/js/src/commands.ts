@@ -3442,13 +3442,15 @@ export interface Commands {
   /** Retire a version of a secret that nothing needs any more: it is removed, and nothing is recognised by it from then on. */
   "secret.retire": {
     params: {
-      secret: "pepper" | "data_key";
+      gone?: string[];
+      secret: "pepper" | "data_key" | "seal_key" | "ca_key";
       version: string;
     };
     result: {
       secret: string;
       versions: {
         active_at?: number;
+        bridges?: string[];
         created_at?: number;
         retired_at?: number;
         state: string;
@@ -3460,7 +3462,7 @@ export interface Commands {
   /** Make a new version of a secret, with which all that is new is made. Nothing stops, and nothing that counts ceases to. */
   "secret.rotate": {
     params: {
-      secret: "pepper" | "data_key";
+      secret: "pepper" | "data_key" | "seal_key" | "ca_key";
     };
     result: {
       resealed: number;
@@ -3468,6 +3470,7 @@ export interface Commands {
       version: string;
       versions: {
         active_at?: number;
+        bridges?: string[];
         created_at?: number;
         retired_at?: number;
         state: string;
@@ -3484,6 +3487,7 @@ export interface Commands {
         secret: string;
         versions: {
           active_at?: number;
+          bridges?: string[];
           created_at?: number;
           retired_at?: number;
           state: string;
