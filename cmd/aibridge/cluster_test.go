@@ -3,8 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/aibridge/aibridge/internal/clusterkey"
 )
 
 func TestTheBridgesOfAClusterAreATable(t *testing.T) {
@@ -46,5 +52,37 @@ func TestADrainIsToldInASentence(t *testing.T) {
 		if err := writeDrained(&out, json.RawMessage(hostile)); err != nil || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("an id is printed raw: %v %q", err, out.String())
 		}
+	}
+}
+
+func TestAClustersKeyIsMadeAnewFromAFolder(t *testing.T) {
+	dir := t.TempDir()
+	home, data, fresh := filepath.Join(dir, "home.key"), filepath.Join(dir, "data"), filepath.Join(dir, "new.key")
+	run := func(args ...string) error {
+		cmd := root()
+		cmd.SetArgs(append([]string{"cluster", "init"}, args...))
+		cmd.SetErr(io.Discard)
+		cmd.SetContext(t.Context())
+		return cmd.Execute()
+	}
+	if err := run(home); err != nil {
+		t.Fatal(err)
+	}
+	key, err := clusterkey.Read(home)
+	if err == nil {
+		err = errors.Join(os.Mkdir(data, 0o700), key.Install(data), os.WriteFile(filepath.Join(data, "seal.key"), bytes.Repeat([]byte{7}, 32), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(fresh, "--renew", home); err == nil || !strings.Contains(err.Error(), "takes --data") {
+		t.Errorf("without a folder: %v", err)
+	}
+	if err := run(fresh, "--renew", home, "--data", data); err != nil {
+		t.Fatal(err)
+	}
+	anew, err := clusterkey.Read(fresh)
+	if err != nil || !bytes.Equal(anew.Routes, key.Routes) || anew.Secrets["seal.key"][0] != 7 {
+		t.Errorf("made anew: %v", err)
 	}
 }

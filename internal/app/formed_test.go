@@ -113,8 +113,20 @@ func TestABridgeGrowsToACluster(t *testing.T) {
 	if got := listener.Next(t); string(got.Payload) != "on" {
 		t.Errorf("heard %q", got.Payload)
 	}
-	fourth := bridgetest.Start(t, formed(join, key, 3, further))
+	must(t, third, "secret.rotate", `{"secret":"seal_key"}`)
+	fourth := bridgetest.Start(t, formed(join, key, 3, further)) // whose key has the version before
 	must(t, fourth.Caller(t, "other"), "cap.query", `{}`)
+	held := func(n *bridgetest.Node) string {
+		key, err := os.ReadFile(filepath.Join(n.Config.Data, "seal.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(key)
+	}
+	eventually.Holds(t, "the further bridge has the next seal.key", func() bool {
+		first, err := clusterkey.Read(key)
+		return err == nil && held(fourth) == held(nodes[0]) && held(fourth) != string(first.Secrets["seal.key"])
+	})
 
 	for name, test := range map[string]struct {
 		change func(*app.Config)

@@ -33,7 +33,7 @@ const secretBytes = 32
 const maxFile = 64 << 10
 
 // Files are the secrets that all bridges of a cluster share, by their names in
-// the data folder.
+// the data folder. The first tells clusters apart; the others have versions.
 var Files = []string{security.PepperFile, pki.KeyFile, seal.KeyFile}
 
 // A Key is the content of a cluster's key file.
@@ -50,8 +50,23 @@ type written struct {
 
 // New makes a key for a cluster that begins with the bridge that has its data in
 // dir, "" for none: secrets that are there become the cluster's, others are made.
-func New(dir string) (*Key, error) {
-	k := &Key{Routes: random(RoutesBytes), Secrets: make(map[string][]byte)}
+func New(dir string) (*Key, error) { return newKey(dir, random(RoutesBytes)) }
+
+// Renew makes the key anew of a cluster whose bridges may have put the next versions
+// of secrets into their data folders, of which dir is one.
+func (k *Key) Renew(dir string) (*Key, error) {
+	pepper, err := os.ReadFile(filepath.Join(dir, security.PepperFile))
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(pepper, k.Secrets[security.PepperFile]) {
+		return nil, fmt.Errorf("%s is of no bridge of this cluster: its %s is another", dir, security.PepperFile)
+	}
+	return newKey(dir, k.Routes)
+}
+
+func newKey(dir string, routes []byte) (*Key, error) {
+	k := &Key{Routes: routes, Secrets: make(map[string][]byte)}
 	for _, file := range Files {
 		k.Secrets[file] = random(secretBytes)
 		if dir == "" {
@@ -156,7 +171,9 @@ func (k *Key) check() error {
 }
 
 // Install gives the bridge with the data folder the secrets of the cluster. It
-// refuses if the bridge has others, under which things may be sealed.
+// refuses if the bridge has others, under which things may be sealed. Files that are
+// rotated may have their next version there; whether they do is seen when the bridge
+// joins.
 func (k *Key) Install(dir string) error {
 	for _, file := range Files {
 		path := filepath.Join(dir, file)
@@ -164,7 +181,7 @@ func (k *Key) Install(dir string) error {
 		if err != nil {
 			return fmt.Errorf("a secret of the cluster: %w", err)
 		}
-		if !bytes.Equal(has, k.Secrets[file]) {
+		if !bytes.Equal(has, k.Secrets[file]) && file == security.PepperFile {
 			return fmt.Errorf("this bridge has a %s of its own, not that of the cluster: make the cluster's key of this data folder (aibridge cluster init --data), or begin with a new one", file)
 		}
 	}

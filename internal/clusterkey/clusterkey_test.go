@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/security/seal"
 )
 
 func TestAKeyGivesEachBridgeTheSameSecrets(t *testing.T) {
@@ -52,6 +54,45 @@ func TestAKeyGivesEachBridgeTheSameSecrets(t *testing.T) {
 	}
 	if err := other.Install(first); err == nil || !strings.Contains(err.Error(), "has a pepper of its own") {
 		t.Errorf("another key: %v", err)
+	}
+}
+
+// A key that is older than the files of the bridges is as good as before, and is
+// made anew of these files.
+func TestAKeyIsMadeAnewOfWhatABridgeHas(t *testing.T) {
+	key, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, stranger := t.TempDir(), t.TempDir()
+	if err := key.Install(dir); err != nil {
+		t.Fatal(err)
+	}
+	rotated := bytes.Repeat([]byte{9}, secretBytes)
+	if err := os.WriteFile(filepath.Join(dir, seal.KeyFile), rotated, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := key.Install(dir); err != nil {
+		t.Errorf("the old key, after a rotation: %v", err)
+	}
+	anew, err := key.Renew(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(anew.Routes, key.Routes) || !bytes.Equal(anew.Secrets[seal.KeyFile], rotated) || !bytes.Equal(anew.Secrets[pki.KeyFile], key.Secrets[pki.KeyFile]) {
+		t.Error("the key has other secrets than the bridge")
+	}
+	other, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Install(stranger); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{stranger, t.TempDir()} {
+		if _, err := key.Renew(folder); err == nil {
+			t.Error("a key is made of another cluster's folder, or of none")
+		}
 	}
 }
 
