@@ -22,7 +22,7 @@ var secretRetire = commands.Spec{
 
 // SecretRetireParams are the params of secret.retire.
 type SecretRetireParams struct {
-	Secret  SecretName `json:"secret" enum:"pepper,data_key,seal_key,ca_key" doc:"which one; data keys are refused, as logs that are only added to need them"`
+	Secret  SecretName `json:"secret" enum:"pepper,data_key,seal_key,ca_key,authorities" doc:"which one; data keys are refused, as logs that are only added to need them"`
 	Version string     `json:"version" len:"1-64" doc:"one that secret.status says is open and has no uses"`
 	Gone    []string   `json:"gone,omitempty" len:"0-100" doc:"ids of bridges that will not come back, or come with another copy of the key file: what they have in their data folder is not waited for"`
 }

@@ -18,7 +18,7 @@ var secretRotate = commands.Spec{
 
 // SecretRotateParams are the params of secret.rotate.
 type SecretRotateParams struct {
-	Secret SecretName `json:"secret" enum:"pepper,data_key,seal_key,ca_key" doc:"pepper: API keys are recognised by it, each by the new version after it was next shown; data_key: values are sealed with it, and those that can be are sealed anew; seal_key: data keys are sealed with it; ca_key: the keys of the authorities are sealed with it"`
+	Secret SecretName `json:"secret" enum:"pepper,data_key,seal_key,ca_key,authorities" doc:"pepper: API keys are recognised by it, each by the new version after it was next shown; data_key: values are sealed with it, and those that can be are sealed anew; seal_key: data keys are sealed with it; ca_key: the keys of the authorities are sealed with it; authorities: they issue certificates, under the same root, and those that older ones have issued count until they end"`
 }
 
 // Target implements [commands.Targeter].

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/seal"
 )
 
@@ -29,6 +30,7 @@ const (
 	DataKeySecret SecretName = "data_key"
 	SealKeySecret SecretName = "seal_key"
 	CAKeySecret   SecretName = "ca_key"
+	AuthSecret    SecretName = "authorities"
 )
 
 // A SecretState is the use that a version of a secret still has.
@@ -50,15 +52,15 @@ type SecretVersion struct {
 	CreatedAt int64          `json:"created_at,omitempty" doc:"Unix milliseconds, as all times here; absent for the first versions of files in the data folder"`
 	ActiveAt  int64          `json:"active_at,omitempty" doc:"since when what is new is made with it; absent for data keys and the first versions of files in the data folder"`
 	RetiredAt int64          `json:"retired_at,omitempty" doc:"absent unless it is retired"`
-	Uses      map[string]int `json:"uses,omitempty" doc:"how many still need it: api_keys and join_tokens of the pepper, data_keys or authorities that a key file has sealed, and bridges that have it in that file; absent for none, and for data keys, of which it is not counted"`
-	Bridges   []string       `json:"bridges,omitempty" doc:"those that have it in their data folder and no later one, by id; of key files alone"`
+	Uses      map[string]int `json:"uses,omitempty" doc:"things that still need it: api_keys and join_tokens of the pepper, data_keys or authorities that a key file has sealed, and bridges that have it in that file; certificates that authorities have issued and that count; absent for none, and for data keys, of which it is not counted"`
+	Bridges   []string       `json:"bridges,omitempty" doc:"bridges that have it in their data folder and no later one, by id; of key files alone"`
 
 	id []byte // as records name it
 }
 
 // A SecretView is a secret with its versions.
 type SecretView struct {
-	Secret   SecretName      `json:"secret" doc:"pepper, which API keys and join tokens are recognised by; data_key, which seals values at rest; seal_key, the file that seals the data keys; ca_key, the file that seals the keys of the authorities"`
+	Secret   SecretName      `json:"secret" doc:"pepper, which API keys and join tokens are recognised by; data_key, which seals values at rest; seal_key, the file that seals the data keys; ca_key, the file that seals the keys of the authorities; authorities, which issue certificates under the root"`
 	Versions []SecretVersion `json:"versions" doc:"the newest first"`
 }
 
@@ -92,6 +94,7 @@ type SecretOptions struct {
 	Ring     *Keyring
 	DataKeys *seal.Ring // nil for a bridge that keeps nothing sealed
 	KeyFiles []KeyFile  // that have versions
+	PKI      *pki.Service
 	// Bridges are those that live, or wait to take over. Nil for a bridge that is alone.
 	Bridges func() []SecretBridge
 	// Stamps are those of credentials of other kinds, by kind, see [Keyring.Stamp].
@@ -120,6 +123,9 @@ func NewSecretService(o SecretOptions) (*SecretService, error) {
 		if o.Ring.peppers.table != nil {
 			s.secrets[PepperSecret] = o.Ring.peppers
 		}
+	}
+	if o.PKI != nil {
+		s.secrets[AuthSecret] = authorities{o.PKI, func() time.Time { return o.Ring.now() }}
 	}
 	for _, file := range o.KeyFiles {
 		s.secrets[file.Secret] = keyFile{file, s}

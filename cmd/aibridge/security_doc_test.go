@@ -23,7 +23,7 @@ func TestTheSecurityPageWorksAsWritten(t *testing.T) {
 	export, _, _ = strings.Cut(export, "\n## ")
 	shell := startShell(t, startBinary(t, t.TempDir()))
 	steps := append(tour(sectionOf(t, page, "Rotation")), tour(export)...)
-	if len(steps) != 8 {
+	if len(steps) != 9 {
 		t.Fatalf("found %d steps", len(steps))
 	}
 	shell.follow(t, steps)

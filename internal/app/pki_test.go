@@ -417,3 +417,33 @@ func restart(t *testing.T, n *bridgetest.Node) {
 	n.Addresses = listen.Addresses{MQTT: any, HTTP: any, WS: any}
 	n.Restart(t)
 }
+
+// TestAuthoritiesRotateWhileTheirHoldersAreConnected has a client of before and one of
+// after a rotation at once, on listeners that were there all along.
+func TestAuthoritiesRotateWhileTheirHoldersAreConnected(t *testing.T) {
+	t.Parallel()
+	n, admin, _ := guarded(t)
+	before := issue(t, admin, "lighting")
+	agent := routeAgent(t, n, before, "lighting")
+	answer := admin.Ask(t, bridgetest.Request(protocol.NewID(), "secret.rotate", `{"secret":"authorities"}`))
+	if answer.Err != nil || field(t, answer.Result, "version") != "2" {
+		t.Fatalf("rotated: %s, %v", answer.Result, answer.Err)
+	}
+	after := issue(t, admin, "heating")
+	callerTLS(t, n, after, "heating")
+	if bytes.Equal(before.Certificate[1], after.Certificate[1]) {
+		t.Error("both are of the same authority")
+	}
+	for what, cert := range map[string]tls.Certificate{"before": before, "after": after} {
+		if status, body := askHTTP(t, httpsClient(t, n.TLS(t, cert)), "https://"+n.HTTP+"/api/v1/commands/skill.discover"); status != http.StatusOK {
+			t.Errorf("over HTTP with a certificate of %s: %d %s", what, status, body)
+		}
+	}
+	caller := n.Caller(t, "caller", withPassword("apikey", adminKey(t, n)))
+	caller.Send(t, "aibridge/bridge/request", bridgetest.Request("to-it", "skill.invoke", `{"skill_id":"lighting","capability_id":"switch"}`))
+	agent.Invocation(t) // over the connection of before
+	refused := admin.Ask(t, bridgetest.Request(protocol.NewID(), "secret.retire", `{"secret":"authorities","version":"1"}`))
+	if protocol.CodeOf(refused.Err) != protocol.InvalidState {
+		t.Errorf("retired while a certificate counts: %s, %v", refused.Result, refused.Err)
+	}
+}

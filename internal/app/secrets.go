@@ -19,7 +19,7 @@ const secretsNote = "secrets"
 // newSecrets makes the part that rotates secrets. The tables are loaded.
 func newSecrets(s *state, d *domains, ring *security.Keyring) (*security.SecretService, error) {
 	options := security.SecretOptions{
-		Ring: ring, DataKeys: s.seals.Ring, Registerer: s.metrics,
+		Ring: ring, DataKeys: s.seals.Ring, Registerer: s.metrics, PKI: d.identities.pki,
 		Stamps: map[string]func() iter.Seq[[]byte]{"join_tokens": d.agents.JoinStamps},
 		Reseal: []func(context.Context) (int, error){d.files.Reseal, d.remote.Reseal},
 	}
@@ -40,7 +40,7 @@ func newSecrets(s *state, d *domains, ring *security.Keyring) (*security.SecretS
 	if err != nil {
 		return nil, err
 	}
-	s.life.Run("versions of secrets", tellSecrets(s, secrets, d.identities.tables.peppers))
+	s.life.Run("versions of secrets", tellSecrets(s, secrets, d.identities.tables))
 	for _, file := range options.KeyFiles {
 		s.life.Run("versions of "+file.File.Name(), keepSealed(s, file))
 	}
@@ -85,12 +85,13 @@ func keepSealed(s *state, file security.KeyFile) func(ctx context.Context) error
 }
 
 // tellSecrets tells the other bridges which versions this one knows, until ctx ends.
-func tellSecrets(s *state, secrets *security.SecretService, peppers records.Table[security.PepperRecord]) func(ctx context.Context) error {
+func tellSecrets(s *state, secrets *security.SecretService, tables *credentialTables) func(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}
 	follow(s.sealTables.Keys, changed)
 	follow(s.sealTables.Masters, changed)
-	follow(peppers, changed)
+	follow(tables.peppers, changed)
+	follow(tables.pki.authorities, changed)
 	return func(ctx context.Context) error {
 		for {
 			select {

@@ -190,6 +190,7 @@ func TestKeyFilesRotateWhereThreeBridgesWork(t *testing.T) {
 	close(stop)
 	<-stopped
 
+	b.rotate("authorities") // while c is away
 	c.Restart(t)
 	for _, secret := range []string{"seal_key", "ca_key"} {
 		eventually.Holds(t, "all have it", func() bool { return c.versions(secret) == "2 active at a,b,c; 1 open at " })
@@ -217,6 +218,9 @@ func TestKeyFilesRotateWhereThreeBridgesWork(t *testing.T) {
 		params, _ := json.Marshal(map[string]any{"authority": "operator", "skill_id": "x-" + h.Config.ID, "role": "agent_route",
 			"scene_types": []string{"SMART_HOME"}, "csr": string(pemOf("CERTIFICATE REQUEST", csr))})
 		h.must("cert.issue", string(params))
+	}
+	if made := c.rotate("authorities"); made.Version != "3" || made.Versions[1].Uses["certificates"] != 3 {
+		t.Errorf("the authorities: %+v", made)
 	}
 	if data := b.rotate("data_key"); data.Resealed == 0 {
 		t.Errorf("the data key: %+v", data)

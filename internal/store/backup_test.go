@@ -236,7 +236,7 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 		}), firstPart + " is damaged"},
 		{"a line is not JSON", edited(firstPart, func(d []byte) []byte { return append(d, "{\n"...) }), firstPart + ": line"},
 		{"a record of a newer bridge", edited(firstPart, func(d []byte) []byte {
-			return bytes.Replace(d, []byte(`{"v":1,`), []byte(`{"v":3,`), 1)
+			return bytes.Replace(d, []byte(`{"v":1,`), []byte(`{"v":4,`), 1)
 		}), "newer bridge"},
 		{"a newer format", manifest(func(m *Manifest) { m.Version++ }), "newer bridge"},
 		{"another format", manifest(func(m *Manifest) { m.Format = "x" }), "not a backup"},

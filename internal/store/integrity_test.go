@@ -29,7 +29,7 @@ func TestWhatCannotBeReadIsNamedAtLoad(t *testing.T) {
 	tests := []struct{ name, token, data, want string }{
 		{"not a record", "thing.a=2Eb", `hello`, "thing.a=2Eb at revision 1: not a record"},
 		{"another type", "thing.a", `{"v":1,"d":{"name":[]}}`, "thing.a at revision 1: decode the value"},
-		{"a newer bridge's", "thing.a", `{"v":3,"d":{}}`, "thing.a at revision 1: written by a newer bridge"},
+		{"a newer bridge's", "thing.a", `{"v":4,"d":{}}`, "thing.a at revision 1: written by a newer bridge"},
 		{"a key nobody encoded", "thing.a.b", `{"v":1,"d":{}}`, "thing.a.b at revision 1: byte"},
 		{"no key", "thing", `{"v":1,"d":{}}`, "thing at revision 1: empty key"},
 	}

@@ -12,7 +12,7 @@ import (
 // schema is the highest version of what records hold. It rises when older
 // bridges could not read new records; they then refuse them by name. A record
 // has the lowest version that tells all it holds, see [records.Versioned].
-const schema = 2
+const schema = 3
 
 // A stored value is {"v":SCHEMA,"d":VALUE}, written exactly so.
 const (

@@ -52,7 +52,7 @@ func TestRecordsThatCannotBeReadSayWhy(t *testing.T) {
 		{`{"v":1}`, "no schema version"},
 		{`{"v":x,"d":{}}`, "no schema version"},
 		{`{"v":0,"d":{}}`, "no schema version"},
-		{`{"v":3,"d":{}}`, "newer bridge: schema version 3, this one knows up to 2"},
+		{`{"v":4,"d":{}}`, "newer bridge: schema version 4, this one knows up to 3"},
 		{`{"v":1,"d":{"name":"x"`, "cut off"},
 		{`{"v":1,"d":{"name":}}`, "decode the value"},
 		{`{"v":1,"d":{"name":7}}`, "decode the value"},

@@ -5,8 +5,11 @@ import (
 	"crypto/x509"
 	"math/big"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 const (
@@ -20,8 +23,8 @@ type lists struct {
 	service *Service
 
 	mu      sync.Mutex
-	version uint64 // counts changes
-	made    map[Authority]*revocationList
+	version uint64                     // counts changes
+	made    map[string]*revocationList // by name
 }
 
 type revocationList struct {
@@ -31,7 +34,7 @@ type revocationList struct {
 }
 
 func newLists(s *Service) *lists {
-	return &lists{service: s, made: make(map[Authority]*revocationList)}
+	return &lists{service: s, made: make(map[string]*revocationList)}
 }
 
 // outdate has the lists made anew when they are asked for next.
@@ -41,32 +44,56 @@ func (l *lists) outdate() {
 	l.version++
 }
 
+// listName is the name of the list of an authority, by the number of those that it was
+// made with.
+func listName(a Authority, set int) string {
+	if set <= firstSet {
+		return string(a)
+	}
+	return string(a) + "." + strconv.Itoa(set)
+}
+
+// listed is the authority whose list has a name, nil if there is none.
+func (h *hierarchy) listed(name string) *issuer {
+	for _, set := range h.sets {
+		for a, i := range set.grants {
+			if listName(a, set.number) == name {
+				return i
+			}
+		}
+	}
+	return nil
+}
+
 // get is the list of an authority, in DER, and when it was made.
-func (l *lists) get(a Authority) ([]byte, time.Time, error) {
+func (l *lists) get(name string) ([]byte, time.Time, error) {
 	now := l.service.opts.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if made := l.made[a]; made != nil && made.version == l.version && now.Sub(made.at) < listRenew {
+	if made := l.made[name]; made != nil && made.version == l.version && now.Sub(made.at) < listRenew {
 		return made.der, made.at, nil
 	}
-	der, err := l.service.makeList(a, now)
+	der, err := l.service.makeList(name, now)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	l.made[a] = &revocationList{der: der, at: now, version: l.version}
+	l.made[name] = &revocationList{der: der, at: now, version: l.version}
 	return der, now, nil
 }
 
 // makeList signs the list of what an authority has revoked and what would
 // still be valid otherwise.
-func (s *Service) makeList(a Authority, now time.Time) ([]byte, error) {
-	from := s.cas.grants[a]
+func (s *Service) makeList(name string, now time.Time) ([]byte, error) {
+	from := s.cas().listed(name)
+	if from == nil {
+		return nil, protocol.Errorf(protocol.NotFound, "there is no such list")
+	}
 	if from.signer == nil {
 		return nil, from.sealed()
 	}
 	var revoked []x509.RevocationListEntry
 	for _, e := range s.index.all() {
-		if e.Authority == a && e.Revoked != nil && !now.After(e.notAfter) {
+		if e.from.name == from.name && e.from.set == from.set && e.Revoked != nil && !now.After(e.notAfter) {
 			revoked = append(revoked, x509.RevocationListEntry{
 				SerialNumber: number(e.Serial), RevocationTime: e.Revoked.At, ReasonCode: e.Revoked.Code,
 			})

@@ -1,6 +1,8 @@
 package pki
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -12,8 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
+	"strconv"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -43,6 +48,7 @@ const (
 // own.
 type issuer struct {
 	name   string
+	set    int // number of the authorities that it is one of
 	cert   *x509.Certificate
 	signer crypto.Signer // nil while sealed
 	locked error         // why
@@ -53,11 +59,66 @@ func (i *issuer) sealed() error {
 	return protocol.Wrap(protocol.InvalidState, i.locked, "the authority's key is not open on this bridge")
 }
 
-// A hierarchy is all authorities.
+// firstSet is the number of the authorities of the first start.
+const firstSet = 1
+
+// A caSet is the authorities that were made together, under one root.
+type caSet struct {
+	number  int
+	server  *issuer
+	grants  map[Authority]*issuer
+	created time.Time
+	active  time.Time // zero for the first, and those that are staged
+	retired time.Time
+}
+
+// A hierarchy is all authorities. It is never changed.
 type hierarchy struct {
 	root   *issuer
-	server *issuer
-	grants map[Authority]*issuer
+	sets   []*caSet // the newest first
+	issues *caSet   // the one that new certificates are of
+}
+
+// server is the authority of the bridge's own certificate.
+func (h *hierarchy) server() *issuer { return h.issues.server }
+
+// granting is the authority that issues certificates of a kind.
+func (h *hierarchy) granting(a Authority) *issuer { return h.issues.grants[a] }
+
+// signed is the authority that has signed a certificate of a kind, by the id of its
+// key; the newest of the kind if none has.
+func (h *hierarchy) signed(a Authority, keyID []byte) *issuer {
+	for _, set := range h.sets {
+		if i := set.grants[a]; i != nil && bytes.Equal(i.cert.SubjectKeyId, keyID) {
+			return i
+		}
+	}
+	return h.granting(a)
+}
+
+// set is the authorities of a number, nil if there are none.
+func (h *hierarchy) set(number int) *caSet {
+	for _, set := range h.sets {
+		if set.number == number {
+			return set
+		}
+	}
+	return nil
+}
+
+// pool holds the authorities that client certificates must chain to. The root
+// is not among them: what it signs for the bridge's own use is nobody's
+// identity.
+func (h *hierarchy) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, set := range h.sets {
+		for _, i := range set.grants {
+			if set.retired.IsZero() {
+				pool.AddCert(i.cert)
+			}
+		}
+	}
+	return pool
 }
 
 func newKey(kind KeyType) (crypto.Signer, error) {
@@ -71,33 +132,55 @@ func newKey(kind KeyType) (crypto.Signer, error) {
 // openHierarchy loads the authorities, or makes them if there are none. Of
 // several bridges that start for the first time together one is quicker, and
 // the others take its hierarchy.
-func openHierarchy(ctx context.Context, o *Options) (*hierarchy, error) {
-	seal := newSealer(o)
-	stored, revision, ok := o.Authorities.Get(hierarchyKey)
-	if !ok {
+func openHierarchy(ctx context.Context, o *Options, seal *sealer) (*hierarchy, error) {
+	if _, _, ok := o.Authorities.Get(hierarchyKey); !ok {
 		made, err := makeHierarchy(ctx, o, seal)
 		if err != nil {
 			return nil, fmt.Errorf("make the authorities: %w", err)
 		}
-		revision, err = o.Authorities.Create(ctx, hierarchyKey, made)
-		switch {
-		case protocol.CodeOf(err) == protocol.AlreadyExists:
-			if made, revision, ok = o.Authorities.Get(hierarchyKey); !ok {
-				return nil, err
-			}
-		case err != nil:
-			return nil, err
-		default:
+		_, err = o.Authorities.Create(ctx, hierarchyKey, made)
+		if err == nil {
 			o.Log.Info("made the certificate authorities")
+		} else if protocol.CodeOf(err) != protocol.AlreadyExists {
+			return nil, err
 		}
-		stored = made
 	}
-	h, err := loadHierarchy(stored, o, seal)
+	h, err := awaitHierarchy(ctx, o, seal)
 	if err != nil {
 		return nil, err
 	}
-	_, err = h.reseal(ctx, stored, revision, o, seal)
+	_, err = h.reseal(ctx, o, seal)
 	return h, err
+}
+
+// A bridge waits so long, and looks so often, for authorities that another has made.
+const (
+	hierarchyWait = 10 * time.Second
+	hierarchyLook = 50 * time.Millisecond
+)
+
+// awaitHierarchy is [loadHierarchy] for a bridge that starts: where a cluster has just
+// formed, what another bridge has stored may not be seen here yet.
+func awaitHierarchy(ctx context.Context, o *Options, seal *sealer) (*hierarchy, error) {
+	for end := time.Now().Add(hierarchyWait); ; {
+		h, err := loadHierarchy(o, seal)
+		if !errors.Is(err, errIncomplete) || time.Now().After(end) {
+			return h, err
+		}
+		select {
+		case <-time.After(hierarchyLook):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// setKey is the key of the record of the authorities of a number.
+func setKey(number int) string {
+	if number <= firstSet {
+		return hierarchyKey
+	}
+	return hierarchyKey + "/" + strconv.Itoa(number)
 }
 
 // makeHierarchy makes all authorities. A key that is held elsewhere is used
@@ -109,16 +192,21 @@ func makeHierarchy(ctx context.Context, o *Options, seal *sealer) (*Hierarchy, e
 	if err != nil {
 		return nil, err
 	}
+	return made, makeSet(ctx, made, root, now, o, seal)
+}
+
+// makeSet makes the authorities under a root.
+func makeSet(ctx context.Context, into *Hierarchy, root *issuer, now time.Time, o *Options, seal *sealer) error {
 	names := []string{serverName}
 	for _, a := range Authorities() {
 		names = append(names, string(a))
 	}
 	for _, name := range names {
-		if _, err := makeCA(ctx, made, name, root, now, o, seal); err != nil {
-			return nil, err
+		if _, err := makeCA(ctx, into, name, root, now, o, seal); err != nil {
+			return err
 		}
 	}
-	return made, nil
+	return nil
 }
 
 // makeCA makes one authority, signed by its parent, or by itself without one.
@@ -148,7 +236,7 @@ func makeCA(ctx context.Context, into *Hierarchy, name string, parent *issuer, n
 	from := &issuer{name: name, cert: template, signer: signer}
 	if parent != nil {
 		from = parent
-		template.NotAfter = now.Add(intermediateLife)
+		template.NotAfter = earlier(now.Add(intermediateLife), parent.cert.NotAfter)
 		template.MaxPathLen, template.MaxPathLenZero = 0, true
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 		if name == serverName {
@@ -170,33 +258,79 @@ func makeCA(ctx context.Context, into *Hierarchy, name string, parent *issuer, n
 	return &issuer{name: name, cert: cert, signer: signer}, err
 }
 
-// loadHierarchy opens the stored hierarchy. Without their keys the authorities
-// still tell their own certificates from others'.
-func loadHierarchy(stored *Hierarchy, o *Options, seal *sealer) (*hierarchy, error) {
-	found := make(map[string]*issuer)
+// loadHierarchy opens the stored authorities. Without their keys they still tell
+// their own certificates from others'.
+func loadHierarchy(o *Options, seal *sealer) (*hierarchy, error) {
+	h := new(hierarchy)
+	for key, stored := range o.Authorities.All() {
+		set, root, err := loadSet(stored, o, seal)
+		if err != nil {
+			return nil, err
+		}
+		if key == hierarchyKey {
+			h.root = root
+		}
+		h.sets = append(h.sets, set)
+	}
+	if h.root == nil {
+		return nil, fmt.Errorf("%w: there is no root", errIncomplete)
+	}
+	slices.SortFunc(h.sets, func(a, b *caSet) int { return cmp.Compare(b.number, a.number) })
+	for _, set := range h.sets {
+		if err := set.check(h.root); err != nil {
+			return nil, err
+		}
+		if h.issues == nil && (set.number == firstSet || !set.active.IsZero()) {
+			h.issues = set
+		}
+	}
+	if h.issues == nil {
+		return nil, fmt.Errorf("%w: none issues", errIncomplete)
+	}
+	return h, nil
+}
+
+var errIncomplete = errors.New("the stored authorities are not complete")
+
+// loadSet opens the authorities of a record, and the root if it is among them.
+func loadSet(stored *Hierarchy, o *Options, seal *sealer) (set *caSet, root *issuer, err error) {
+	set = &caSet{
+		number: max(stored.Number, firstSet), grants: make(map[Authority]*issuer),
+		created: stored.Created, active: stored.Active, retired: stored.Retired,
+	}
 	for _, ca := range stored.CAs {
 		i, err := loadCA(ca, o, seal)
 		if err != nil {
-			return nil, fmt.Errorf("authority %s: %w", ca.Name, err)
+			return nil, nil, fmt.Errorf("authority %s: %w", ca.Name, err)
 		}
-		found[ca.Name] = i
+		i.set = set.number
+		switch ca.Name {
+		case rootName:
+			root = i
+		case serverName:
+			set.server = i
+		default:
+			set.grants[Authority(ca.Name)] = i
+		}
 	}
-	h := &hierarchy{root: found[rootName], server: found[serverName], grants: make(map[Authority]*issuer)}
+	return set, root, nil
+}
+
+// check says what is missing of the authorities, or not of the root.
+func (s *caSet) check(root *issuer) error {
+	all := []*issuer{s.server}
 	for _, a := range Authorities() {
-		h.grants[a] = found[string(a)]
+		all = append(all, s.grants[a])
 	}
-	for name, i := range found {
-		if name == rootName || h.root == nil {
-			continue
+	for _, i := range all {
+		if i == nil {
+			return fmt.Errorf("%w: one of version %d is missing", errIncomplete, s.number)
 		}
-		if err := i.cert.CheckSignatureFrom(h.root.cert); err != nil {
-			return nil, fmt.Errorf("authority %s is not under the root: %w", name, err)
+		if err := i.cert.CheckSignatureFrom(root.cert); err != nil {
+			return fmt.Errorf("authority %s is not under the root: %w", i.name, err)
 		}
 	}
-	if h.root == nil || h.server == nil || h.grants[Operator] == nil || h.grants[AppStore] == nil || h.grants[Enterprise] == nil {
-		return nil, errors.New("the stored authorities are not complete")
-	}
-	return h, nil
+	return nil
 }
 
 func loadCA(ca CA, o *Options, seal *sealer) (*issuer, error) {
@@ -211,7 +345,7 @@ func loadCA(ca CA, o *Options, seal *sealer) (*issuer, error) {
 	case signer != nil:
 		return nil, errors.New("the key held elsewhere is not the one of its certificate")
 	case ca.Key == nil:
-		i.locked = errors.New("its key is held elsewhere")
+		i.locked = errors.New("its key is held elsewhere, or removed")
 	default:
 		i.signer, i.locked = seal.open(ca.Name, ca.Key, cert.PublicKey)
 	}
@@ -223,39 +357,56 @@ func loadCA(ca CA, o *Options, seal *sealer) (*issuer, error) {
 
 // reseal stores the keys sealed the way that is configured now, when somebody
 // has begun to use a passphrase or the key file has its next version, and counts them.
-func (h *hierarchy) reseal(ctx context.Context, stored *Hierarchy, revision uint64, o *Options, seal *sealer) (n int, err error) {
-	again := *stored
-	again.CAs = nil
-	for _, ca := range stored.CAs {
-		i := h.find(ca.Name)
-		if ca.Key != nil && i != nil && i.signer != nil && o.Signers[ca.Name] == nil && seal.outdated(ca.Key) {
-			if ca.Key, err = seal.seal(ctx, ca.Name, i.signer); err != nil {
-				return 0, err
-			}
-			n++
+func (h *hierarchy) reseal(ctx context.Context, o *Options, seal *sealer) (n int, err error) {
+	for _, set := range h.sets {
+		anew, err := h.resealSet(ctx, set, o, seal)
+		if n += anew; err != nil {
+			return n, err
 		}
-		again.CAs = append(again.CAs, ca)
 	}
-	if n == 0 {
-		return 0, nil
-	}
-	_, err = o.Authorities.Update(ctx, hierarchyKey, &again, revision)
-	if protocol.CodeOf(err) == protocol.RevisionConflict {
-		return 0, nil // another bridge did the same
-	}
-	if err == nil {
+	if n > 0 {
 		o.Log.Info("sealed the authorities' keys anew", "by", seal.method())
 	}
-	return n, err
+	return n, nil
 }
 
-// find is the authority of a name.
-func (h *hierarchy) find(name string) *issuer {
+func (h *hierarchy) resealSet(ctx context.Context, set *caSet, o *Options, seal *sealer) (n int, err error) {
+	_, _, err = records.Change(ctx, o.Authorities, setKey(set.number), func(stored *Hierarchy, _ uint64) (*Hierarchy, error) {
+		if n = 0; stored == nil {
+			return nil, nil
+		}
+		again := *stored
+		again.CAs = slices.Clone(stored.CAs)
+		for at, ca := range stored.CAs {
+			i := h.find(set, ca.Name)
+			if ca.Key == nil || i == nil || i.signer == nil || o.Signers[ca.Name] != nil || !seal.outdated(ca.Key) {
+				continue
+			}
+			key, err := seal.seal(ctx, ca.Name, i.signer)
+			if err != nil {
+				return nil, err
+			}
+			again.CAs[at].Key = key
+			n++
+		}
+		if n == 0 {
+			return stored, nil
+		}
+		return &again, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// find is the authority of a name, of those that were made together.
+func (h *hierarchy) find(set *caSet, name string) *issuer {
 	switch name {
 	case rootName:
 		return h.root
 	case serverName:
-		return h.server
+		return set.server
 	}
-	return h.grants[Authority(name)]
+	return set.grants[Authority(name)]
 }

@@ -34,7 +34,7 @@ func listOf(w *world, a Authority) *x509.RevocationList {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := list.CheckSignatureFrom(w.cas.grants[a].cert); err != nil {
+	if err := list.CheckSignatureFrom(w.cas().listed(string(a)).cert); err != nil {
 		w.t.Error(err)
 	}
 	return list

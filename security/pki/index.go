@@ -30,6 +30,7 @@ type entry struct {
 	thumb     [32]byte
 	notBefore time.Time
 	notAfter  time.Time
+	from      *issuer // that has signed it
 }
 
 func newIndex() *index {
@@ -43,7 +44,7 @@ func newIndex() *index {
 
 // newEntry reads a stored certificate. One that does not say what its record
 // says is as good as none.
-func newEntry(c *Certificate, from *issuer) (*entry, error) {
+func newEntry(c *Certificate, by *hierarchy) (*entry, error) {
 	cert, err := x509.ParseCertificate(c.DER)
 	if err != nil {
 		return nil, err
@@ -51,6 +52,7 @@ func newEntry(c *Certificate, from *issuer) (*entry, error) {
 	if serial, ok := serialOf(cert.SerialNumber); !ok || serial != c.Serial {
 		return nil, fmt.Errorf("it has the serial %x", cert.SerialNumber)
 	}
+	from := by.signed(c.Authority, cert.AuthorityKeyId)
 	if from == nil {
 		return nil, fmt.Errorf("there is no authority %q", c.Authority)
 	}
@@ -68,6 +70,7 @@ func newEntry(c *Certificate, from *issuer) (*entry, error) {
 		thumb:       fingerprint(c.DER),
 		notBefore:   cert.NotBefore,
 		notAfter:    cert.NotAfter,
+		from:        from,
 	}, nil
 }
 
@@ -177,7 +180,7 @@ func (s *Service) changed(serial string, _, new *Certificate) {
 		s.lists.outdate()
 		return
 	}
-	e, err := newEntry(new, s.cas.grants[new.Authority])
+	e, err := newEntry(new, s.cas())
 	if err != nil {
 		s.opts.Log.Error("a stored certificate does not count", "serial", serial, "error", err)
 		s.index.remove(protocol.Serial(serial))

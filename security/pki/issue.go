@@ -32,7 +32,7 @@ type order struct {
 // issue signs and stores a certificate. No two authorities ever issue the same
 // serial: the table takes it once.
 func (s *Service) issue(ctx context.Context, o order) (*entry, error) {
-	from := s.cas.grants[o.authority]
+	from := s.cas().granting(o.authority)
 	if from.signer == nil {
 		return nil, from.sealed()
 	}
@@ -87,7 +87,7 @@ func (s *Service) sign(from *issuer, c *Certificate, o order) ([]byte, error) {
 		ExtraExtensions:       []pkix.Extension{extension},
 	}
 	if base := strings.TrimSuffix(s.opts.PublicURL, "/"); base != "" {
-		template.CRLDistributionPoints = []string{base + "/pki/" + string(c.Authority) + ".crl"}
+		template.CRLDistributionPoints = []string{base + "/pki/" + listName(c.Authority, from.set) + ".crl"}
 	}
 	return x509.CreateCertificate(rand.Reader, template, from.cert, o.public, from.signer)
 }
@@ -97,7 +97,7 @@ func (s *Service) sign(from *issuer, c *Certificate, o order) ([]byte, error) {
 func (s *Service) chain(e *entry) []string {
 	return []string{
 		string(encodePEM(e.DER)),
-		string(encodePEM(s.cas.grants[e.Authority].cert.Raw)),
-		string(encodePEM(s.cas.root.cert.Raw)),
+		string(encodePEM(e.from.cert.Raw)),
+		string(encodePEM(s.cas().root.cert.Raw)),
 	}
 }

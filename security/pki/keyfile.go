@@ -5,20 +5,18 @@ import (
 )
 
 // Sealed counts the authorities whose keys each version of the key file has sealed,
-// by its id. It is a function of the record, for the service that rotates the file.
+// by its id. It is a function of the records, for the service that rotates the file.
 func (s *Service) Sealed() map[string]int {
 	all := make(map[string]int)
-	stored, _, ok := s.opts.Authorities.Get(hierarchyKey)
-	if !ok {
-		return all
-	}
-	for _, ca := range stored.CAs {
-		switch {
-		case ca.Key == nil || ca.Key.Method != byFile:
-		case ca.Key.Version == "":
-			all[s.opts.KeyFile.First()]++
-		default:
-			all[ca.Key.Version]++
+	for _, stored := range s.opts.Authorities.All() {
+		for _, ca := range stored.CAs {
+			switch {
+			case ca.Key == nil || ca.Key.Method != byFile:
+			case ca.Key.Version == "":
+				all[s.opts.KeyFile.First()]++
+			default:
+				all[ca.Key.Version]++
+			}
 		}
 	}
 	return all
@@ -30,11 +28,7 @@ func (s *Service) FollowKeyFile(ctx context.Context) (n int, err error) {
 	if !s.opts.KeyFile.There() {
 		return 0, nil
 	}
-	stored, revision, ok := s.opts.Authorities.Get(hierarchyKey)
-	if !ok {
-		return 0, nil
-	}
-	if n, err = s.cas.reseal(ctx, stored, revision, &s.opts, newSealer(&s.opts)); err != nil {
+	if n, err = s.cas().reseal(ctx, &s.opts, s.seal); err != nil {
 		return n, err
 	}
 	return n, s.opts.KeyFile.Adopt(ctx)

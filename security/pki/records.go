@@ -95,11 +95,24 @@ type Entitlement struct {
 	Revision uint64
 }
 
-// A Hierarchy is the authorities' certificates and sealed keys, made together
-// at the first start.
+// A Hierarchy is the authorities' certificates and sealed keys, made together. The
+// first, of the first start, has the root, too; the others are made when the
+// authorities rotate, under the same root.
 type Hierarchy struct {
 	Created time.Time `json:"created"`
+	Number  int       `json:"number,omitempty"` // 0 for the first
+	Active  time.Time `json:"active,omitzero"`  // they issue from then on; the first since the first start
+	Retired time.Time `json:"retired,omitzero"` // they are not trusted from then on, and have no keys
 	CAs     []CA      `json:"cas"`
+}
+
+// Schema implements [records.Versioned]: earlier bridges know of no other authorities
+// than the first.
+func (h *Hierarchy) Schema() int {
+	if h.Number > 0 || !h.Retired.IsZero() {
+		return 3
+	}
+	return 1
 }
 
 // A CA is one authority. The root and the one for server certificates are

@@ -105,7 +105,7 @@ func FuzzCertificate(f *testing.F) {
 	h := w.hold()
 	f.Add(h.cert.Raw)
 	f.Fuzz(func(t *testing.T, der []byte) {
-		if c, err := newEntry(&Certificate{Serial: h.serial, Authority: Operator, DER: der}, w.cas.grants[Operator]); err == nil && c.scope.check() != nil {
+		if c, err := newEntry(&Certificate{Serial: h.serial, Authority: Operator, DER: der}, w.cas()); err == nil && c.scope.check() != nil {
 			t.Error("took a scope that is none")
 		}
 		if cert, err := x509.ParseCertificate(der); err == nil {

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -53,14 +54,16 @@ func (c *serverCertificate) get(now time.Time) (*tls.Certificate, error) {
 	return made, nil
 }
 
-// good reports whether a certificate need not be renewed: another would not last
-// longer than its authority either.
+// good reports whether a certificate need not be made anew: it is of the authority that
+// issues now, and another would not last longer than that either.
 func (c *serverCertificate) good(current *tls.Certificate, now time.Time) bool {
-	return current != nil && (current.Leaf.NotAfter.Sub(now) > serverRenew || !current.Leaf.NotAfter.Before(c.service.cas.server.cert.NotAfter))
+	by := c.service.cas().server().cert
+	return current != nil && bytes.Equal(current.Leaf.AuthorityKeyId, by.SubjectKeyId) &&
+		(current.Leaf.NotAfter.Sub(now) > serverRenew || !current.Leaf.NotAfter.Before(by.NotAfter))
 }
 
 func (c *serverCertificate) make(now time.Time) (*tls.Certificate, error) {
-	ca := c.service.cas.server
+	ca := c.service.cas().server()
 	if ca.signer == nil {
 		return nil, ca.sealed()
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -106,8 +107,10 @@ func (o *Options) setDefaults() error {
 // same time by many goroutines.
 type Service struct {
 	opts     Options
-	cas      *hierarchy
-	pool     *x509.CertPool // root of client certificates
+	seal     *sealer
+	loaded   atomic.Pointer[loadedHierarchy]
+	stored   atomic.Uint64 // counts changes of the authorities
+	loading  sync.Mutex
 	index    *index
 	watch    *watch
 	proofs   *proofs
@@ -129,23 +132,22 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	cas, err := openHierarchy(ctx, &o)
+	seal := newSealer(&o)
+	opened, err := openHierarchy(ctx, &o, seal)
 	if err != nil {
 		return nil, fmt.Errorf("open the certificate authorities: %w", err)
 	}
 	s := &Service{
 		opts:   o,
-		cas:    cas,
-		pool:   x509.NewCertPool(),
+		seal:   seal,
 		index:  newIndex(),
 		watch:  newWatch(),
 		proofs: newProofs(o.Now()),
 		enrol:  fair.New(fair.Options{What: "enrolments", Capacity: enrolments}),
 	}
 	s.server, s.lists = newServerCertificate(s), newLists(s)
-	for _, i := range cas.grants {
-		s.pool.AddCert(i.cert)
-	}
+	s.loaded.Store(&loadedHierarchy{hierarchy: opened, pool: opened.pool()})
+	o.Authorities.OnChange(func(string, *Hierarchy, *Hierarchy) { s.stored.Add(1) })
 	o.Certificates.OnChange(s.changed)
 	s.watch.begin()
 	if err := s.writeRoot(); err != nil {
@@ -170,12 +172,15 @@ func (s *Service) Commands() []commands.Command {
 }
 
 // Root is the root certificate in PEM, which clients trust.
-func (s *Service) Root() []byte { return encodePEM(s.cas.root.cert.Raw) }
+func (s *Service) Root() []byte { return encodePEM(s.cas().root.cert.Raw) }
 
 // Pool holds the authorities that client certificates must chain to. The root
 // is not among them: what it signs for the bridge's own use is nobody's
 // identity.
-func (s *Service) Pool() *x509.CertPool { return s.pool }
+func (s *Service) Pool() *x509.CertPool {
+	s.cas()
+	return s.loaded.Load().pool
+}
 
 // ServerCertificate is the bridge's own, for loopback names and those that are
 // configured; it fits [tls.Config.GetCertificate]. It is made when first asked

@@ -83,12 +83,12 @@ func (w *world) store(c *tls.Certificate) *tls.Certificate {
 
 func TestPeersAreRefusedOverRealConnections(t *testing.T) {
 	w := newWorld(t)
-	ours := w.cas.grants[Operator]
+	ours := w.cas().granting(Operator)
 	keep := func(*x509.Certificate) {}
 	h := w.hold()
 
 	stranger := newWorld(t)
-	theirs := stranger.cas.grants[Operator]
+	theirs := stranger.cas().granting(Operator)
 	copied := *theirs.cert
 	copied.Raw, copied.RawSubject, copied.SubjectKeyId = nil, ours.cert.RawSubject, ours.cert.SubjectKeyId
 

@@ -28,7 +28,7 @@ func (s *Service) VerifyPeer(cs tls.ConnectionState) error {
 	// The listener left the chain to us. What is known was signed by one of
 	// the authorities; here follows whether its kind fits its use.
 	_, err = leaf.Verify(x509.VerifyOptions{
-		Roots:       s.pool,
+		Roots:       s.Pool(),
 		CurrentTime: s.opts.Now(),
 		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})

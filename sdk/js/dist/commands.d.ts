@@ -3441,7 +3441,7 @@ export interface Commands {
     "secret.retire": {
         params: {
             gone?: string[];
-            secret: "pepper" | "data_key" | "seal_key" | "ca_key";
+            secret: "pepper" | "data_key" | "seal_key" | "ca_key" | "authorities";
             version: string;
         };
         result: {
@@ -3460,7 +3460,7 @@ export interface Commands {
     /** Make a new version of a secret, with which all that is new is made. Nothing stops, and nothing that counts ceases to. */
     "secret.rotate": {
         params: {
-            secret: "pepper" | "data_key" | "seal_key" | "ca_key";
+            secret: "pepper" | "data_key" | "seal_key" | "ca_key" | "authorities";
         };
         result: {
             resealed: number;
