@@ -21,10 +21,10 @@ func TestWriteMarkdown(t *testing.T) {
 	for _, want := range []string{
 		"- **command**: [command.register](#commandregister) [command.unregister](#commandunregister)\n- **lamp**: [lamp.switch](#lampswitch)\n",
 		"\n## lamp.switch\n\nSwitch a lamp.\n\nEffect: read. Permission: `lamp:switch`. Old name: `lamp.toggle`. Can run as a task.\n",
-		"| `commands` | list of objects, 1 to 100 items | *required* what to run; batches cannot be nested |\n",
+		"| `commands` | list of objects, 1 to 100 items | *required* command to run; batches cannot be nested |\n",
 		"| `commands[].params` | object | its parameters |\n",
 		"| `mode` | string, one of \"sequential\", \"parallel\", default \"sequential\" | one after the other, or side by side |\n",
-		"| `commands[].effect` | string, one of \"read\", \"write\", \"act\", default \"act\" | what running it does to the world |\n",
+		"| `commands[].effect` | string, one of \"read\", \"write\", \"act\", default \"act\" | effect of running it on the world |\n",
 		"\nErrors: 3001 (not found).\n\n```json\n{\n  \"text\": \"on\"\n}\n```\n",
 	} {
 		if !strings.Contains(page, want) {

@@ -138,7 +138,7 @@ func TestSchemaReadsLikeTheDeclaration(t *testing.T) {
 		Skill capability `json:"skill" doc:"id or more"`
 	}{})
 	want := `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
-		`"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"how many","default":100},` +
+		`"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"number","default":100},` +
 		`"cursor":{"type":"string"},` +
 		`"skill":{"anyOf":[{"type":"string","minLength":1,"maxLength":64,"pattern":"^([^$/+#\\x00-\\x1f\\x7f-\\x9f][^/+#\\x00-\\x1f\\x7f-\\x9f]*)?$"},` +
 		`{"type":"object","properties":{"capability_id":{"type":"string","minLength":1,"maxLength":64,"pattern":"^([^$/+#\\x00-\\x1f\\x7f-\\x9f][^/+#\\x00-\\x1f\\x7f-\\x9f]*)?$"},` +
@@ -187,7 +187,7 @@ func TestFieldsDocReplacesTheDescriptionOfItsType(t *testing.T) {
 		Plain      selfDescribed `json:"plain"`
 	}{})
 	want := `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
-		`"documented":{"type":["object","boolean"],"description":"what is wanted here"},` +
+		`"documented":{"type":["object","boolean"],"description":"wish"},` +
 		`"plain":{"type":["object","boolean"],"description":"a JSON Schema"}},` +
 		`"required":["documented","plain"],"additionalProperties":false}`
 	if got := string(c.JSON()); got != want {
