@@ -151,6 +151,9 @@ func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.loaded = false
+	if !j.foreign { // a bridge loads its own journal when it starts
+		ctx = Patiently(ctx)
+	}
 	if j.store.options.Fence || j.foreign {
 		if err := errors.Join(j.values.claim(ctx), j.entries.claim(ctx)); err != nil {
 			return fmt.Errorf("store: take over the journal: %w", err)
