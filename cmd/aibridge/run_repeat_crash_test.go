@@ -19,6 +19,7 @@ import (
 type ringer struct {
 	caretaker
 	held atomic.Pointer[chan struct{}]
+	said atomic.Int32 // last words, with what was heard
 }
 
 func (m *ringer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -41,6 +42,7 @@ func (m *ringer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	said, _ := json.Marshal(map[string]string{"content": "I heard " + heard})
 	m.say(w, string(said), "stop")
+	m.said.Add(1)
 }
 
 // TestACallOfARunIsRepeatedAfterAKillOnlyIfItIsIdempotent kills the bridge
