@@ -27,7 +27,7 @@ func keepJournal(t *testing.T, o Options, entries int) keptJournal {
 	n, j := k.open(t, o)
 	loaded(t, j)
 	for i := range entries {
-		write(t, j, fmt.Sprint("entry ", i), set(fmt.Sprint("key ", i), "value"))
+		write(t, j, fmt.Sprintf("entry %02d", i), set(fmt.Sprintf("key %02d", i), "value")) // none begins another, whatever comes behind it
 	}
 	k.want = loaded(t, j)
 	j.store.Close()
@@ -95,8 +95,8 @@ func TestALossOfTheJournalIsNamed(t *testing.T) {
 	}{
 		{"an entry", "log", false, flip("entry 17"), "messages are missing"},
 		{"an entry, after a crash", "log", true, flip("entry 17"), "33 messages are lost: it had 1 to 50 and has 1 to 17"},
-		{"the first entry", "log", false, flip("entry 0"), "messages are missing: the stream begins at 1 but delivers from 2"},
-		{"the first entry, after a crash", "log", true, flip("entry 0"), "50 messages are lost"},
+		{"the first entry", "log", false, flip("entry 00"), "messages are missing: the stream begins at 1 but delivers from 2"},
+		{"the first entry, after a crash", "log", true, flip("entry 00"), "50 messages are lost"},
 		{"the last entry", "log", false, flip("entry 49"), "messages are missing: the stream ends at 50 but delivers up to 49"},
 		{"the last entry, after a crash", "log", true, flip("entry 49"), "1 messages are lost"},
 		{"entries cut off", "log", false, cut("entry 40"), "messages are missing: the stream ends at 50 but delivers up to"},
