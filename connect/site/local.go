@@ -225,7 +225,7 @@ func (s *Site) desire(ctx context.Context, a protocol.AgentID, k protocol.SkillI
 	var done struct{}
 	err := s.do(ctx, "state.desired.set", map[string]any{"agent_id": a, "skill_id": k, "state": delta}, &done)
 	if err != nil {
-		return fmt.Errorf("what %q wishes of %s/%s: %w", "the centre", a, k, err)
+		return fmt.Errorf("the desired state of %s/%s from the centre: %w", a, k, err)
 	}
 	return nil
 }

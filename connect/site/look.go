@@ -14,7 +14,7 @@ type View struct {
 	Since    time.Time
 	Problem  string           // why it is down, "" while it is connected
 	Agents   int              // that the centre has been told of
-	NotShown []string         // what is not shown there, and why
+	NotShown []string         // agents and skills that are not shown there, with the reason
 	Space    protocol.SpaceID // whose agents are shown, "" until that is known
 }
 

@@ -41,7 +41,7 @@ func (n Names) of(space protocol.SpaceID, id string) *Have {
 	return nil
 }
 
-// by is the site whose key somebody has, nil of none.
+// by is the site that a principal is, by its key; nil for anybody else.
 func (n Names) by(who *protocol.Principal) *Have {
 	for i := range n {
 		if party := who.Party(); party == n[i].party() {

@@ -36,7 +36,7 @@ func newShown(s *Site, centre *client.Client) *shown {
 	return &shown{site: s, centre: centre, told: map[protocol.AgentID]*told{}}
 }
 
-// settle makes what is registered at the centre what is here. What cannot be shown is
+// settle has the centre register the agents of this bridge. An agent that cannot be shown is
 // noted, and tried again by the next look; the error is that the centre, or this
 // bridge, does not answer.
 func (x *shown) settle(ctx context.Context) error {
