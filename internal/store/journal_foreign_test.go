@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -157,4 +159,52 @@ func TestAJournalIsGivenBack(t *testing.T) {
 	loaded(t, j) // and takes it once more
 	write(t, j, "four")
 	j.Close()
+}
+
+// TestABridgeLoadsItsJournalWhileTheAdopterTrimsIt has a bridge return while another one
+// serves its journal. What that one trims is no loss; what is lost is told from it.
+func TestABridgeLoadsItsJournalWhileTheAdopterTrimsIt(t *testing.T) {
+	const entries, size = 12, 900 << 10 // each one message, and together more than NATS sends ahead
+	for name, c := range map[string]struct {
+		behind uint64 // how much less the adopter means to trim than goes
+		want   string
+	}{
+		"trimmed":      {0, ""},
+		"and one lost": {1, "1 messages are lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
+			first, _ := n.bridgeOf(t, "a")
+			first.store.Close()
+			adopter := n.member(t, "b").of(t, "a")
+			loaded(t, adopter)
+			for range entries {
+				write(t, adopter, strings.Repeat("x", size))
+			}
+			last := adopter.entries.last
+			if err := adopter.extent.keep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			own, err := n.member(t, "a").OpenJournal(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := 0
+			err = own.Load(t.Context(), func(string, []byte) error { return nil }, func(uint64, []byte) error {
+				if read++; read > 1 {
+					return nil
+				}
+				if err := adopter.Trim(t.Context(), last-c.behind); err != nil {
+					return err
+				}
+				return purge(t.Context(), adopter.entries.nc, adopter.entries.stream, jetstream.WithPurgeSequence(last))
+			})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("Load = %v, want %q", err, c.want)
+			}
+			if read == entries {
+				t.Error("everything had come before it was trimmed")
+			}
+		})
+	}
 }

@@ -536,6 +536,80 @@ func TestAGapInALogIsNoticed(t *testing.T) {
 	}
 }
 
+// What was trimmed while a log is read is no gap in it, nor is a record of which the
+// beginning was read before; what is missing behind it is.
+func TestWhatIsTrimmedWhileALogIsReadIsNotMissing(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	j := journal(t, n)
+	loaded(t, j)
+	l := &j.entries
+	l.room = 1
+	for _, entry := range []string{"a", "long", "b", "c"} { // at 1, 2 to 5, 6 and 7
+		write(t, j, entry)
+	}
+	all := stored(t, l)
+	trim(t, l, 6)
+	for name, c := range map[string]struct {
+		read []uint64
+		want string // the records that are whole, or the error
+	}{
+		"nothing":                     {[]uint64{1, 2, 3, 4, 5, 6, 7}, "[a long b c]"},
+		"between records":             {[]uint64{1, 6, 7}, "[a b c]"},
+		"within a record":             {[]uint64{1, 2, 3, 6, 7}, "[a b c]"},
+		"and one that was not":        {[]uint64{1, 7}, errGap.Error()},
+		"within one, and one was not": {[]uint64{1, 2, 7}, errGap.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader, got := partReader{stream: l.stream}, []string{}
+			result := func() string {
+				for _, seq := range c.read {
+					if err := l.passTrimmed(t.Context(), &reader, seq); err != nil {
+						return err.Error()
+					}
+					r, ok, err := reader.add(delivered(seq, all[seq]))
+					if err != nil {
+						return err.Error()
+					}
+					if ok {
+						got = append(got, string(r.body))
+					}
+				}
+				return fmt.Sprint(got)
+			}()
+			if !strings.Contains(result, c.want) {
+				t.Errorf("got %s, want %s", result, c.want)
+			}
+		})
+	}
+	t.Run("a server that was away answers", func(t *testing.T) {
+		reader := partReader{stream: l.stream, first: 1, at: 1}
+		if err := l.passTrimmed(t.Context(), &reader, 9); !errors.Is(err, errBehind) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// stored are the messages of a log, by their sequences.
+func stored(t testing.TB, l *recordLog) map[uint64][]byte {
+	t.Helper()
+	all := make(map[uint64][]byte)
+	err := readStream(t.Context(), l.nc, l.stream, func(m message) error {
+		all[m.seq] = bytes.Clone(m.Data)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func trim(t testing.TB, l *recordLog, before uint64) {
+	t.Helper()
+	if err := l.trim(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A journalModel is a journal beside what it should hold.
 type journalModel struct {
 	dir     string

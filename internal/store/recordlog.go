@@ -240,6 +240,9 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 	for {
 		err := readStreamFrom(ctx, l.nc, l.stream, reader.at+1, func(m message) error {
 			steps.step()
+			if err := l.passTrimmed(ctx, &reader, m.seq); err != nil {
+				return err
+			}
 			var r record
 			var ok bool
 			if r, ok, failed = reader.add(m); ok {
@@ -264,6 +267,25 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// passTrimmed has a reader go on at a message if all since its last one were trimmed
+// meanwhile: a bridge that served the log until it was taken away may still trim it. What
+// is gone for another reason is found by the extent, if it is the beginning that is gone.
+func (l *recordLog) passTrimmed(ctx context.Context, reader *partReader, seq uint64) error {
+	if !reader.misses(seq) {
+		return nil
+	}
+	info, err := inspect(ctx, l.nc, l.stream)
+	switch {
+	case err != nil:
+		return err
+	case info.State.LastSeq < seq:
+		return errBehind
+	case info.State.FirstSeq >= seq:
+		reader.skip(seq)
+	}
+	return nil
 }
 
 // errBehind is the error of a reading that was told an end of the log before one that is
@@ -335,7 +357,7 @@ func (p *partReader) add(m message) (r record, ok bool, err error) {
 	if p.first == 0 {
 		p.first = m.seq
 	}
-	gap := p.at != 0 && m.seq != p.at+1
+	gap := p.misses(m.seq)
 	p.at = m.seq
 	if gap {
 		if p.passOver == nil {
@@ -372,11 +394,17 @@ func (p *partReader) add(m message) (r record, ok bool, err error) {
 	}
 }
 
+// misses reports whether messages are missing between the last one and another.
+func (p *partReader) misses(seq uint64) bool { return p.at != 0 && seq != p.at+1 }
+
+// skip goes on at a message, without what was before it.
+func (p *partReader) skip(seq uint64) { p.at, p.open = seq-1, false }
+
 // complete fails if the stream says that it has messages at its ends that did
 // not come. It may have been trimmed since they were read.
 func (p *partReader) complete(info *streamInfo) error {
 	state := info.State
-	if p.at == 0 && state.Messages == 0 {
+	if state.Messages == 0 {
 		return nil
 	}
 	if p.first > max(state.FirstSeq, 1) || p.first == 0 {
