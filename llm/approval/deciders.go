@@ -149,6 +149,11 @@ func (s *Service) lapsed(r *Record) *Record {
 	if len(standing) >= r.needs() {
 		return nil
 	}
+	return r.undecided(standing)
+}
+
+// undecided is the approval as it waits again, with the votes that still count.
+func (r *Record) undecided(standing []Agreement) *Record {
 	next := *r
 	next.State, next.Agreed, next.DecidedBy, next.DecidedAt, next.Reason = Pending, standing, "", 0, ""
 	return &next

@@ -54,6 +54,8 @@ func (s *Service) Verdict(id string) (decided, approved bool, why string) {
 		return true, false, "the question was changed by " + r.EditedBy + ", which a matter like this cannot be"
 	case r.State == Used:
 		return true, true, ""
+	case s.stale(r):
+		return true, false, "it was approved too long ago"
 	case r.State == Approved && s.lapsed(r) == nil:
 		return true, true, ""
 	case r.State == Approved:

@@ -42,6 +42,7 @@ type Options struct {
 	MaxOpen    int                      // approvals that wait, of a space; default 20 000
 	MaxOwn     int                      // of these, of one requester; default 500
 	Life       time.Duration            // of a question about a kept call, default 7 days
+	Use        time.Duration            // of an approval that was given, until the call is made; default 24 h
 	LifeOf     map[string]time.Duration // the same by risk, in lower case
 	Rules      []Rule                   // who decides about which calls; the first that fits counts
 	Keep       time.Duration            // how long those that are over can be looked at, default 7 days
@@ -97,6 +98,7 @@ func New(o Options) *Service {
 	o.MaxOpen = cmp.Or(o.MaxOpen, 20_000)
 	o.MaxOwn = cmp.Or(o.MaxOwn, 500)
 	o.Life = cmp.Or(o.Life, 7*24*time.Hour)
+	o.Use = cmp.Or(o.Use, 24*time.Hour)
 	o.Keep = cmp.Or(o.Keep, 7*24*time.Hour)
 	o.MaxKept = cmp.Or(o.MaxKept, 10_000)
 	o.MaxOwnKept = cmp.Or(o.MaxOwnKept, 1000)

@@ -22,6 +22,7 @@ type Settings struct {
 	WaitSeconds   int               `yaml:"wait_seconds" doc:"time that a call waits for a decision before it is parked, within its own time"`
 	LifeHours     int               `yaml:"life_hours" doc:"time for which a decision about a parked call is of use; 0 is 168, up to 2160, which is 90 days"`
 	LifeByRisk    map[string]int    `yaml:"life_hours_by_risk" doc:"the same by the risk of the capability, such as high: 24; in the file only"`
+	UseHours      int               `yaml:"use_hours" doc:"time for which an approval that was given is of use; a call that could not be made by then is asked about again; 0 is 24, up to 2160"`
 	WaitingOwn    int               `yaml:"waiting_own" doc:"calls of one principal that wait for approvals at once; 0 is 500"`
 	Waiting       int               `yaml:"waiting" doc:"calls of one space that wait for approvals at once; 0 is 20000"`
 	WaitingOwnKiB int               `yaml:"waiting_own_kib" doc:"KiB of conversations that are parked for one principal; 0 is 16384"`
@@ -124,7 +125,7 @@ const maxLifeHours = int(MaxLife / time.Hour)
 
 // DefaultSettings have a call wait for two minutes, and then parked for a week.
 func DefaultSettings() Settings {
-	return Settings{WaitSeconds: 120, LifeHours: 7 * 24, WaitingOwn: 500, Waiting: 20_000, WaitingOwnKiB: 16 << 10, WaitingKiB: 256 << 10}
+	return Settings{WaitSeconds: 120, LifeHours: 7 * 24, UseHours: 24, WaitingOwn: 500, Waiting: 20_000, WaitingOwnKiB: 16 << 10, WaitingKiB: 256 << 10}
 }
 
 // Check tells fail the faults of the settings.
@@ -138,6 +139,7 @@ func (c *Settings) Check(fail func(format string, args ...any)) {
 		}
 	}
 	within("life_hours", c.LifeHours, 0, maxLifeHours)
+	within("use_hours", c.UseHours, 0, maxLifeHours)
 	for risk, hours := range c.LifeByRisk {
 		within("life_hours_by_risk."+risk, hours, 1, maxLifeHours)
 	}
@@ -193,6 +195,7 @@ func (w *WebhookSettings) open() (Webhook, error) {
 func (c *Settings) Apply(o Options) (Options, error) {
 	o.Wait = time.Duration(c.WaitSeconds) * time.Second
 	o.Life, o.MaxOwn, o.MaxOpen = time.Duration(c.LifeHours)*time.Hour, c.WaitingOwn, c.Waiting
+	o.Use = time.Duration(c.UseHours) * time.Hour
 	o.LifeOf = make(map[string]time.Duration, len(c.LifeByRisk))
 	for risk, hours := range c.LifeByRisk {
 		o.LifeOf[strings.ToLower(risk)] = time.Duration(hours) * time.Hour

@@ -45,6 +45,9 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 	case changed || v.ruling == Ask && (v.why != r.Why || s.otherPolicies(ctx, r, x)):
 		return s.sendBack(ctx, r, v, t, x)
 	}
+	if s.stale(r) {
+		return s.renew(ctx, r, revision)
+	}
 	if again := s.lapsed(r); again != nil {
 		return s.reopen(ctx, again, revision)
 	}
@@ -104,7 +107,7 @@ func (s *Service) sendBack(ctx context.Context, r *Record, v verdict, t *tools.T
 // any more.
 func (s *Service) reopen(ctx context.Context, r *Record, revision uint64) error {
 	if _, err := s.opts.Approvals.Update(ctx, r.ID, r, revision); err != nil {
-		return protocol.Errorf(protocol.StoreUnavailable, "who approved the call may not any more, and nobody else could be asked").With("approval_id", r.ID).With("reason", "fault")
+		return protocol.Errorf(protocol.StoreUnavailable, "the approval of the call does not count any more, and nobody could be asked again").With("approval_id", r.ID).With("reason", "fault")
 	}
 	s.tell("approval.reopened", r, nil)
 	return &tools.Question{Approval: r.ID, Draft: r}
@@ -141,8 +144,11 @@ func differences(was, is *Record) []string {
 	return list
 }
 
-// expired is what the model reads when nobody decided.
+// expired is what the model reads when nobody decided, or too early.
 func expired(r *Record) error {
+	if r.DecidedBy != "" {
+		return staleness(r)
+	}
 	return protocol.Errorf(protocol.PermissionDenied, "nobody approved the call within %s, so it was not made", patience(r)).
 		With("approval_id", r.ID).With("reason", "expired")
 }
