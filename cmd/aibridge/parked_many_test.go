@@ -52,6 +52,10 @@ func TestManyCallsWaitOverAKill(t *testing.T) {
 		serveBell(t, b, false, func() { rings.Add(1) }, func(c *client.Capability) { c.Risk = "high" })
 	}
 
+	atOnce := costAtOnce(t, n/3, flags)
+	t.Logf("the same call without approval: %.2f ms of processor time", 1000*atOnce)
+	model.said.Store(0)
+
 	bridge := startBinary(t, data, flags...)
 	serve(bridge)
 	parkMany(t, bridge, 20) // what a first call costs besides
@@ -81,6 +85,20 @@ func TestManyCallsWaitOverAKill(t *testing.T) {
 	if got := rings.Load(); got != int32(len(asked)) {
 		t.Errorf("the bell was rung %d times", got)
 	}
+}
+
+// costAtOnce has a model ring the bell n times at a bridge of its own that asks nobody,
+// and returns the seconds of processor time that one query took: what a call costs
+// that is neither parked nor resumed.
+func costAtOnce(t *testing.T, n int, flags []string) float64 {
+	t.Helper()
+	b := startBinary(t, t.TempDir(), flags...)
+	defer b.kill()
+	serveBell(t, b, false, func() {})
+	ringMany(t, b, 20, "end_turn")
+	before := figuresOf(t, b)
+	ringMany(t, b, n, "end_turn")
+	return (figuresOf(t, b)["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]) / float64(n)
 }
 
 // A cost is what something took of a bridge.
@@ -131,15 +149,23 @@ func (b *binary) rests(t *testing.T) {
 	}))
 }
 
-// parkMany has a model want to ring the bell n times, by 32 callers at once.
+// parkMany has a model want to ring the bell n times, each of which somebody has to
+// agree to.
 func parkMany(t *testing.T, b *binary, n int) {
+	t.Helper()
+	ringMany(t, b, n, "waiting")
+}
+
+// ringMany has a model want to ring the bell n times, by 32 callers at once, who are
+// told that their query finished for the reason.
+func ringMany(t *testing.T, b *binary, n int, reason string) {
 	t.Helper()
 	c := dial(t, b)
 	together(t, n, func(int) {
 		got, err := client.Call[struct {
 			Finish string `json:"finish_reason"`
 		}](t.Context(), c, "llm.query", json.RawMessage(`{"query":"Ring, please","tools":["bell.*"],"approval_wait_ms":0}`), client.Fresh())
-		if err != nil || got.Finish != "waiting" {
+		if err != nil || got.Finish != reason {
 			t.Errorf("told %+v, %v\n%s", got, err, b.log)
 		}
 	})
