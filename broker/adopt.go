@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Adopt serves the sessions of another bridge of a cluster, which has ended, from
@@ -61,8 +62,7 @@ func (b *Broker) Vacant() bool {
 
 // entrust has the broker, or its adopter, publish a Will, and takes the Will off the
 // record when every bridge that is to have it does. If the process ends before that,
-// the Will is published once more, marked as a repetition. A broker that is closing gets
-// no acknowledgements; its relay waits for the other bridges instead.
+// the Will is published once more, marked as a repetition.
 func (t *turn) entrust(f *firedWill) {
 	b, by := t.b, t.b
 	if b.options.adopter != nil {
@@ -75,8 +75,42 @@ func (t *turn) entrust(f *firedWill) {
 		b.putTurn(t)
 		b.bequests.Add(-1)
 	})
-	if by.stopped.Load() {
-		t.forgetWill(f.will)
+}
+
+// willPatience is how long a broker that ends waits for other bridges to accept Wills:
+// longer than a bridge may be silent before it is declared dead, and nobody waits for it.
+const willPatience = 4 * time.Second
+
+// GiveUpWills has an adopted broker publish no Wills any more: those that are due are the
+// next owner's of the journal. It returns when those on their way have arrived and are off
+// the record, or after some seconds.
+func (b *Broker) GiveUpWills(ctx context.Context) {
+	b.gaveUpWills.Store(true)
+	b.awaitBequests(ctx)
+}
+
+// publishLastWills publishes the Wills of the clients that the broker cut off as it ends,
+// and returns when all bridges that they are for have them and they are off the record, or
+// after some seconds: what is on record then is published again.
+func (b *Broker) publishLastWills(ctx context.Context) {
+	if b.options.adopter != nil {
+		return
+	}
+	t := b.getTurn().begin()
+	b.timers.work(t)
+	b.putTurn(t)
+	b.awaitBequests(ctx)
+}
+
+// awaitBequests waits until no Will is on its way, unless that could not be put on record.
+func (b *Broker) awaitBequests(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, willPatience)
+	defer cancel()
+	for b.bequests.Load() > 0 && b.Check() == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
 }
 

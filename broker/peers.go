@@ -327,12 +327,12 @@ func (t *turn) sendGroup(p Peer, id uint64) {
 }
 
 // hold is the receipt of the message in hand for one answer more, nil if nobody
-// waits for its acknowledgement.
+// waits for its acknowledgement. Of QoS 0 only a Will is waited for.
 func (t *turn) hold() *Receipt {
-	if t.msg.qos == 0 || t.publisher == nil && t.receipt == nil {
-		return nil
-	}
 	if t.receipt == nil {
+		if t.msg.qos == 0 || t.publisher == nil {
+			return nil
+		}
 		t.receipt = &Receipt{b: t.b, s: t.publisher}
 		t.receipt.left.Store(1) // until the turn has found all
 	}

@@ -51,6 +51,7 @@ type Broker struct {
 	connected      atomic.Int64
 	bequests       atomic.Int64 // Wills on their way, and what an adopter has taken and not stored
 	publishesWills atomic.Bool  // see [Broker.PublishWills]
+	gaveUpWills    atomic.Bool  // see [Broker.GiveUpWills]
 	stopped        atomic.Bool  // closed, for those who do not hold mu
 	afterHandlers  []func()
 	beforeWrite    atomic.Pointer[func()]
@@ -236,8 +237,8 @@ func (b *Broker) Clients() iter.Seq[*Client] {
 }
 
 // Close takes no more packets, acknowledges those that it took, disconnects every
-// client with reason 0x8B, writes what the journal still has to, and returns when
-// all is done or the context ends.
+// client with reason 0x8B, publishes their Wills, writes what the journal still has to,
+// and returns when all is done or the context ends.
 func (b *Broker) Close(ctx context.Context) error {
 	if !b.shut() {
 		return nil
@@ -251,6 +252,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	}
 	b.putTurn(t)
 	b.drainConns(ctx)
+	b.publishLastWills(ctx)
 	close(b.closing)
 	b.cancel()
 	b.readers.stop()

@@ -64,6 +64,9 @@ func (b *Broker) PublishWills() {
 // mayPublishWills reports whether Wills are not held back. Those of an adopted broker
 // are its adopter's to publish.
 func (b *Broker) mayPublishWills() bool {
+	if b.gaveUpWills.Load() {
+		return false
+	}
 	if adopter := b.options.adopter; adopter != nil {
 		b = adopter
 	}

@@ -91,6 +91,7 @@ func (a *adopted) Count() int { return a.broker.Count() }
 
 // Close implements [estate.Server].
 func (a *adopted) Close(ctx context.Context) (vacant bool) {
+	a.broker.GiveUpWills(ctx)
 	a.relay.Close()
 	if err := a.line.Listen(nil, nil); err != nil {
 		a.r.log.Warn("the bridge still hears what others relay to one that has ended", "error", err)
