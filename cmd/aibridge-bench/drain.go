@@ -19,10 +19,11 @@ func drainCommand() *cobra.Command {
 		Use:   "drain",
 		Short: "Have one of three bridges end, and count what became of its clients",
 		Long: `Start NATS servers and three bridges that all work, as processes on a loopback
-address, connect clients with kept sessions to one of them, and tell it to end while
-messages for them are published at another. Each client goes where it is told to.
-Reported are how long that took, and what was lost. The exit code is 1 if a session
-or an acknowledged message was.`,
+address, connect clients to one of them, half of them with kept sessions, and have
+another one tell it to end, as "aibridge cluster drain" does, while messages for the kept
+sessions are published there. Each client goes where it is told to. Reported are how long
+that took, how the clients came back, and what was lost. The exit code is 1 if a kept
+session or an acknowledged message was.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.drain(cmd, clients, window) },
 	}
@@ -59,8 +60,8 @@ func (d *drilling) drain(cmd *cobra.Command, clients int, window time.Duration) 
 			return err
 		}
 	}
-	if report.Kept < report.Clients || report.Lost > 0 {
-		return fmt.Errorf("%d sessions and %d messages were lost", report.Clients-report.Kept, report.Lost)
+	if report.Kept < report.Keep || report.Lost > 0 {
+		return fmt.Errorf("%d sessions and %d messages were lost", report.Keep-report.Kept, report.Lost)
 	}
 	return nil
 }

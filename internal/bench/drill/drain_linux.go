@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Drain has one of three bridges end that all work, with so many clients of its
-// own, while messages for them are published at another.
+// Drain has one of three bridges end that all work, with so many clients of its own,
+// half of them with kept sessions, while messages for these are published at another.
 func Drain(ctx context.Context, o Options, clients int, window time.Duration) (DrainReport, error) {
 	o.Mode = Many
 	if err := o.setDefaults(); err != nil {
@@ -35,10 +35,14 @@ func Drain(ctx context.Context, o Options, clients int, window time.Duration) (D
 	}
 	d := &drain{cluster: cluster, record: record, progress: o.Progress}
 	for i := range clients {
-		d.guests = append(d.guests, &guest{drain: d, name: fmt.Sprintf("guest-%d", i), got: make(map[int]int)})
+		g := &guest{drain: d, name: fmt.Sprintf("guest-%d", i), keeps: i%2 == 0, got: make(map[int]int)}
+		d.guests = append(d.guests, g)
+		if g.keeps {
+			d.kept = append(d.kept, g)
+		}
 	}
 	report, err := d.measure(ctx)
-	report.Clients, report.Window = clients, window
+	report.Clients, report.Keep, report.Window = clients, len(d.kept), window
 	return report, err
 }
 
@@ -48,7 +52,8 @@ type drain struct {
 	record   *recorder
 	progress func(string)
 	guests   []*guest
-	back     atomic.Int64
+	kept     []*guest // of these, those with kept sessions
+	returned atomic.Int64
 	ended    atomic.Bool // by which clients stay away
 }
 
@@ -71,15 +76,17 @@ func (d *drain) measure(ctx context.Context) (r DrainReport, err error) {
 	}
 	sender := newSender(d, host)
 	defer sender.leave(false)
-	if err := d.cluster.until(ctx, "messages are acknowledged", func(context.Context) error { return sender.some(len(d.guests) / 10) }); err != nil {
+	if err := d.cluster.until(ctx, "messages are acknowledged", func(context.Context) error { return sender.some(len(d.kept) / 10) }); err != nil {
 		return r, err
 	}
 	began := time.Now()
-	leaving.terminate()
+	if err := leaving.retire(func() error { return d.ask(ctx, host, leaving.endpoint) }); err != nil {
+		return r, err
+	}
 	r.Took = time.Since(began)
 	d.progress("the bridge has ended")
 	err = d.cluster.until(ctx, "all clients are back", func(context.Context) error {
-		if n := d.back.Load(); int(n) < len(d.guests) {
+		if n := d.returned.Load(); int(n) < len(d.guests) {
 			return fmt.Errorf("%d of %d", n, len(d.guests))
 		}
 		return nil
@@ -93,23 +100,36 @@ func (d *drain) measure(ctx context.Context) (r DrainReport, err error) {
 	return r, err
 }
 
+// ask has one bridge tell another to end, as "aibridge cluster drain" does.
+func (d *drain) ask(ctx context.Context, at, leaving endpoint) error {
+	c := newCaller("drill-operator", 0, []endpoint{at}, d.cluster.http, d.record, nil)
+	response, err := c.once(ctx, at, "bridge.drain", map[string]any{"bridge_id": leaving.name})
+	if code := codeOf(response, err); code != "" {
+		return fmt.Errorf("%s does not drain %s: %s", at.name, leaving.name, code)
+	}
+	return nil
+}
+
 // count sums up what became of everybody.
 func (d *drain) count(r *DrainReport, s *sender) {
 	acked := s.acked()
 	r.Acknowledged = len(acked)
+	var left, back []time.Time
 	for _, g := range d.guests {
 		g.mu.Lock()
 		if g.told {
 			r.Told++
 		}
-		if g.kept {
+		if g.found {
 			r.Kept++
 		}
+		left, back = append(left, g.left), append(back, g.back)
 		for _, n := range g.got {
 			r.Repeated += n - 1
 		}
 		g.mu.Unlock()
 	}
+	r.returned(left, back)
 	for number := range acked {
 		if !d.of(number).has(number) {
 			r.Lost++
@@ -118,7 +138,7 @@ func (d *drain) count(r *DrainReport, s *sender) {
 }
 
 // of is who a message is for.
-func (d *drain) of(number int) *guest { return d.guests[number%len(d.guests)] }
+func (d *drain) of(number int) *guest { return d.kept[number%len(d.kept)] }
 
 // dismiss disconnects everybody.
 func (d *drain) dismiss() {
@@ -135,13 +155,16 @@ func (d *drain) dismiss() {
 // A guest is a client of the bridge that ends. It goes where it is told to.
 type guest struct {
 	*drain
-	name string
+	name  string
+	keeps bool // its session outlives the connection
 
-	mu   sync.Mutex
-	wire *wire
-	told bool // where to go
-	kept bool // its session was there
-	got  map[int]int
+	mu    sync.Mutex
+	wire  *wire
+	told  bool // where to go
+	found bool // its session was there
+	left  time.Time
+	back  time.Time
+	got   map[int]int
 }
 
 func (g *guest) topic() string { return "drill/guest/" + g.name }
@@ -153,7 +176,10 @@ func (g *guest) has(number int) bool {
 }
 
 func (g *guest) dial(ctx context.Context, to endpoint) error {
-	keep := expiry
+	keep := uint32(0)
+	if g.keeps {
+		keep = expiry
+	}
 	w, err := dial(ctx, to, &packets.Connect{
 		ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: g.name, Properties: &packets.Properties{SessionExpiryInterval: &keep},
 	}, longPatience)
@@ -170,8 +196,7 @@ func (g *guest) arrive(ctx context.Context, to endpoint) error {
 	if err := g.dial(ctx, to); err != nil {
 		return err
 	}
-	err := g.wire.write(&packets.Subscribe{PacketID: 1, Properties: &packets.Properties{}, Subscriptions: []packets.SubOptions{{Topic: g.topic(), QoS: 1}}})
-	if err != nil {
+	if err := g.subscribe(); err != nil {
 		return err
 	}
 	answer, err := packets.ReadPacket(g.wire.read)
@@ -184,12 +209,17 @@ func (g *guest) arrive(ctx context.Context, to endpoint) error {
 	return nil
 }
 
+func (g *guest) subscribe() error {
+	return g.wire.write(&packets.Subscribe{PacketID: 1, Properties: &packets.Properties{}, Subscriptions: []packets.SubOptions{{Topic: g.topic(), QoS: 1}}})
+}
+
 // stay reads until the connection ends, goes where it is told to, and stays there.
 func (g *guest) stay(ctx context.Context) {
 	elsewhere := g.read()
 	if g.ended.Load() {
 		return
 	}
+	left := time.Now()
 	// A client that knows no other address tries what it was given at first.
 	to := endpoint{mqtt: cmp.Or(elsewhere, g.cluster.bridges[1].mqtt)}
 	for g.dial(ctx, to) != nil {
@@ -198,9 +228,12 @@ func (g *guest) stay(ctx context.Context) {
 		}
 	}
 	g.mu.Lock()
-	g.told, g.kept = elsewhere != "", g.wire.present
+	g.told, g.found, g.left, g.back = elsewhere != "", g.wire.present, left, time.Now()
 	g.mu.Unlock()
-	g.back.Add(1)
+	g.returned.Add(1)
+	if !g.found && g.subscribe() != nil {
+		return
+	}
 	g.read()
 }
 

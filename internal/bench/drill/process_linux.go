@@ -133,6 +133,20 @@ func (p *process) end(signal syscall.Signal) {
 	}
 }
 
+// retire waits until the program has ended, which asked has it do. It stays down until
+// start.
+func (p *process) retire(asked func() error) error {
+	p.mu.Lock()
+	p.wanted = false
+	exited := p.exited
+	p.mu.Unlock()
+	if err := asked(); err != nil {
+		return err
+	}
+	<-exited
+	return nil
+}
+
 func (p *process) kill()      { p.end(syscall.SIGKILL) }
 func (p *process) terminate() { p.end(syscall.SIGTERM) }
 func (p *process) freeze()    { _ = p.signal(syscall.SIGSTOP) }
