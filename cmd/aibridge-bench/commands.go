@@ -127,6 +127,37 @@ func invokeCommand() *cobra.Command {
 	return cmd
 }
 
+func goalsCommand() *cobra.Command {
+	var program string
+	var o bench.GoalsOptions
+	cmd := &cobra.Command{
+		Use:   "goals",
+		Short: "Measure what the bridge is to reach, and print one table of what it does",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			program, err := bridgeProgram(program)
+			if err != nil {
+				return err
+			}
+			o.Bridge = []string{program, "serve"}
+			if o.Peers, err = peersNamed([]string{"mosquitto", bench.KindBroker}); err != nil {
+				return err
+			}
+			o.Progress = progressTo(cmd)
+			report, err := bench.MeasureGoals(cmd.Context(), o)
+			if writeErr := bench.WriteScores(cmd.OutOrStdout(), report.Judge(bench.Goals())); err == nil {
+				err = writeErr
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&program, "bridge", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
+	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
+	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
+	cmd.Flags().Float64Var(&o.Quiet, "quiet", 0, "wait until others keep less than this many processors busy, and repeat runs they disturbed")
+	return cmd
+}
+
 func guardCommand() *cobra.Command {
 	var before, after string
 	var o bench.GuardOptions

@@ -36,6 +36,6 @@ where it is installed. docs/benchmarks.md says how to read the figures.
 
 Once it is beside aibridge, or on the PATH, aibridge bench runs it.`,
 	}
-	cmd.AddCommand(mqttCommand(), invokeCommand(), relayCommand(), guardCommand(), serveCommand(), drillCommand(), drainCommand(), drillNATSCommand())
+	cmd.AddCommand(mqttCommand(), invokeCommand(), relayCommand(), goalsCommand(), guardCommand(), serveCommand(), drillCommand(), drainCommand(), drillNATSCommand())
 	return cmd
 }

@@ -93,7 +93,7 @@ type Comparison struct {
 func (c *Comparison) add(before, after Result) {
 	for _, r := range []Result{before, after} {
 		if !r.Clean() || r.ProcessorPerMillion == 0 {
-			c.Broken = r.Peer + ": " + cmp.Or(Row{Result: r}.remarks(), "nothing was answered")
+			c.Broken = r.Peer + ": " + cmp.Or(r.faults(), "nothing was answered")
 			return
 		}
 	}

@@ -63,20 +63,24 @@ func (o *InvokeOptions) setDefaults() error {
 // minInvokePayload is the size of the envelope alone, in bytes.
 const minInvokePayload = 400
 
+// bareSuffix follows the name of a broker that carries requests and replies and knows
+// nothing of skills.
+const bareSuffix = ", bare"
+
 // peers are the bare brokers and then the bridge.
 func (o *InvokeOptions) peers() []Peer {
 	peers := slices.Clone(o.Bare)
 	for i := range peers {
 		if !o.Web {
-			peers[i].Name += ", bare"
+			peers[i].Name += bareSuffix
 		}
 	}
-	peers = append(peers, bridgePeer("aibridge", o.Bridge))
+	peers = append(peers, bridgePeer(bridgeName, o.Bridge))
 	if o.AuditOff {
-		peers = append(peers, bridgePeer("aibridge, audit off", o.Bridge, "--audit-level", "off"))
+		peers = append(peers, bridgePeer(bridgeName+", audit off", o.Bridge, "--audit-level", "off"))
 	}
 	if o.SyncAlways {
-		peers = append(peers, bridgePeer("aibridge, sync always", o.Bridge, "--sync", "always"))
+		peers = append(peers, bridgePeer(bridgeName+", sync always", o.Bridge, "--sync", "always"))
 	}
 	return peers
 }

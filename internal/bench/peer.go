@@ -75,7 +75,7 @@ max_queued_messages 0
 		}
 		return []string{program, "-c", file}, nil
 	}
-	return Peer{Name: "mosquitto", Serves: []Over{OverTLS}, Over: serve, Command: func(address, dir string) ([]string, error) {
+	return Peer{Name: mosquittoName, Serves: []Over{OverTLS}, Over: serve, Command: func(address, dir string) ([]string, error) {
 		return serve(OverTCP, address, dir)
 	}}, true
 }

@@ -223,10 +223,15 @@ broker, the load generator and everything else on the machine kept busy.
 
 // remarks returns notes about a row.
 func (r Row) remarks() string {
-	var said []string
-	if r.PerClient > 0 {
-		said = append(said, fmt.Sprintf("%.1f KiB a client", float64(r.PerClient)/1024))
+	if r.PerClient == 0 {
+		return r.faults()
 	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f KiB a client, %s", float64(r.PerClient)/1024, r.faults()), ", ")
+}
+
+// faults are what went wrong, "" if nothing did.
+func (r Result) faults() string {
+	var said []string
 	for _, wrong := range []struct {
 		n    int64
 		what string
