@@ -77,8 +77,9 @@ func (t *turn) entrust(f *firedWill) {
 	})
 }
 
-// willPatience is how long a broker that ends waits for other bridges to accept Wills:
-// longer than a bridge may be silent before it is declared dead, and nobody waits for it.
+// willPatience is the time that a broker that ends waits for other bridges to accept
+// Wills: longer than a bridge may be silent before it is declared dead, and nobody
+// waits for it.
 const willPatience = 4 * time.Second
 
 // GiveUpWills has an adopted broker publish no Wills any more: those that are due are the
@@ -142,7 +143,7 @@ func (j *scribe) whenStored(then func()) {
 	j.arrivals = append(j.arrivals, then)
 }
 
-// Count is how many sessions there are, with and without a client.
+// Count is the number of sessions, with and without a client.
 func (b *Broker) Count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -74,7 +74,8 @@ type Options struct {
 	// Mark is told, in the user property [MarkProperty], to clients that show their
 	// own mark in it: bridges of messages then recognise each other. Empty for none.
 	Mark string
-	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.
+	// SysInterval is the interval at which $SYS topics are published; 0 means 10 s, less
+	// never.
 	SysInterval time.Duration
 	// ResponseInfo is the answer to a client that asks for response
 	// information, usually the root of its response topics; optional.

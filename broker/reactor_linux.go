@@ -292,7 +292,7 @@ func (r *reader) run() {
 	}
 }
 
-// patience is how long the reader waits for something to read, in milliseconds.
+// patience is the time that the reader waits for something to read, in milliseconds.
 func (r *reader) patience() int {
 	if len(r.t.riders) > 0 {
 		return int(rideTime.Milliseconds())

@@ -24,7 +24,7 @@ type redelivery struct {
 	became  Outcome
 }
 
-// redeliveryPatience is how long a message waits for a group that has no members
+// redeliveryPatience is the time that a message waits for a group that has no members
 // anywhere: those that move are in between, those of a dead bridge have to be
 // adopted.
 const redeliveryPatience = 15 * time.Second

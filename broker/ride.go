@@ -2,7 +2,7 @@ package broker
 
 import "time"
 
-// rideTime is how long an acknowledgement waits for a packet to the same client,
+// rideTime is the time that an acknowledgement waits for a packet to the same client,
 // so that both leave with one system call.
 const rideTime = time.Millisecond
 
@@ -10,7 +10,7 @@ const rideTime = time.Millisecond
 // sends much at once is not kept waiting for them.
 const mostRiding = 64
 
-// walks is how many times the acknowledgements of a connection leave at once
+// walks is the number of times that the acknowledgements of a connection leave at once
 // after some have waited in vain.
 const walks = 16
 

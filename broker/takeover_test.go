@@ -213,7 +213,7 @@ func TestAClientMayWaitLongerForItsSessionThanForItsConnect(t *testing.T) {
 	}
 }
 
-// entering is how many connections have more than so long to get in.
+// entering is the number of connections that have more than so long to get in.
 func (n *node) entering(d time.Duration) (count int) {
 	for _, c := range n.allConns() {
 		if c.until.Load() > c.accepted+int64(d) {

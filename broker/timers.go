@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
-// tick is how often connections are looked over.
+// tick is the interval at which connections are looked over.
 const tick = 250 * time.Millisecond
 
 // timers do what happens by time: wills, session expiry, keep alive and
@@ -188,6 +188,6 @@ func (b *Broker) patrol(t *turn) {
 	}
 }
 
-// lingerTime is how long a connection that was ended may take to receive its
+// lingerTime is the time that a connection that was ended may take to receive its
 // last bytes and close its side.
 const lingerTime = 2 * time.Second

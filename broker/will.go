@@ -91,7 +91,7 @@ func (k *timers) firedOf(key SessionID) []*firedWill {
 	return append([]*firedWill(nil), k.willsOf[key]...)
 }
 
-// willsLeft is how many Wills are fired and not published.
+// willsLeft is the number of Wills that are fired and not published.
 func (k *timers) willsLeft() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -147,7 +147,7 @@ func (x *index) groupsOf(space protocol.SpaceID, id protocol.CapID) []protocol.G
 	return nil
 }
 
-// groupCount is how many groups a Cap has.
+// groupCount is the number of groups that a Cap has.
 func (x *index) groupCount(space protocol.SpaceID, id protocol.CapID) int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

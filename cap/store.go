@@ -21,7 +21,7 @@ type Removal struct {
 	Revision uint64
 }
 
-// maxRemovals is how many removals fit into one atomic change.
+// maxRemovals is the number of removals that fit into one atomic change.
 const maxRemovals = 1000
 
 // The keys of the tables: ids have no slash.

@@ -42,7 +42,7 @@ type Client struct {
 	tokenExpires time.Time                    // of the token shown last; zero without one
 }
 
-// errClosed is why nothing works after Close.
+// errClosed is the reason why nothing works after Close.
 var errClosed = errors.New("the client is closed")
 
 // Dial connects to a bridge at mqtt://host:port, mqtts://, ws:// or wss://.
@@ -137,7 +137,7 @@ func (c *Client) Connected() bool { return c.current() != nil }
 // another client took its id over. [Client.Err] says why.
 func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Err is why the client has ended, nil while it has not and after
+// Err is the reason why the client has ended, nil while it has not and after
 // [Client.Close].
 func (c *Client) Err() error {
 	if cause := context.Cause(c.ctx); !errors.Is(cause, errClosed) {

@@ -64,7 +64,7 @@ func newIntake(what *Consumer) *intake {
 	return &intake{what: what, wake: make(chan struct{}, 1)}
 }
 
-// window is how many messages are on their way or at work: one batch that is
+// window is the number of messages that are on their way or at work: one batch that is
 // handled, one that gathers.
 func (q *intake) window() uint16 { return uint16(min(2*q.what.Batch, math.MaxUint16)) }
 

@@ -18,7 +18,7 @@ const (
 	// repeats, the oldest going first.
 	maxRemembered = 1024
 
-	// acceptAfter is how long work may take before its acceptance is told:
+	// acceptAfter is the time that work may take before its acceptance is told:
 	// an answer that follows at once says it as well.
 	acceptAfter = 200 * time.Millisecond
 
@@ -29,7 +29,7 @@ const (
 	// maxAnswer is how long a response envelope may be, in bytes.
 	maxAnswer = protocol.DefaultMaxBytes
 
-	// answerTimeout is how long an answer is tried to be sent, beyond the
+	// answerTimeout is the time that an answer is tried to be sent, beyond the
 	// invocation's own deadline.
 	answerTimeout = 5 * time.Second
 )

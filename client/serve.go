@@ -325,7 +325,7 @@ func (s *server) beat() {
 	}
 }
 
-// errStopping is why invocations end when the client does.
+// errStopping is the reason why invocations end when the client does.
 var errStopping = protocol.Errorf(protocol.ShuttingDown, "the agent is shutting down")
 
 // close cancels what is at work and waits for its answers to leave.

@@ -46,7 +46,7 @@ type peer struct {
 	moved   bool // it was heard since one's own last confirmed write
 }
 
-// rememberEnded is how long those that have ended are remembered, at least.
+// rememberEnded is the time that those that have ended are remembered, at least.
 const rememberEnded = 10 * time.Minute
 
 // apart is how far two confirmed writes of one's own may be apart for the

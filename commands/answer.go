@@ -46,7 +46,7 @@ func (c *Call) schedule(in Inbound) error {
 // means a moment in the spring of 1973 or before.
 const secondsBelow = 100_000_000_000
 
-// lasts is how long a call may take from its arrival on: until its deadline, or
+// lasts is the time that a call may take from its arrival on: until its deadline, or
 // until the credential that it is made with expires.
 func (c *Call) lasts(now time.Time) time.Duration {
 	until := c.Deadline

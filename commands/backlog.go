@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// recordPause is how long calls wait before it is asked again whether they can
+// recordPause is the time that calls wait before it is asked again whether they can
 // be recorded.
 const recordPause = 10 * time.Millisecond
 

@@ -23,7 +23,7 @@ var batchExecute = Spec{
 	Example: `{"commands":[{"command":"skill.discover","params":{"capability":"temperature"}},{"command":"bridge.describe"}],"mode":"parallel"}`,
 }
 
-// parallelEntries is how many entries of one batch run at once.
+// parallelEntries is the number of entries of one batch that run at once.
 const parallelEntries = 16
 
 // BatchParams are the parameters of batch.execute.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// horizon is how many seconds ahead the expiry tells apart. It covers the
+// horizon is the number of seconds ahead that the expiry tells apart. It covers the
 // longest timeout and the usual skew; what expires later is looked at then
 // and put off again.
 const horizon = 1024

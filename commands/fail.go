@@ -45,8 +45,8 @@ func (r *Router) fail(c *Call, err *protocol.Error) bool {
 	return true
 }
 
-// grantEnded is why the grant has ended that a context was made for, nil if that
-// is not why the context has.
+// grantEnded is the reason why the grant has ended that a context was made for, nil if
+// that is not why the context has.
 func grantEnded(ctx context.Context) *protocol.Error {
 	why, ok := errors.AsType[*protocol.Error](context.Cause(ctx))
 	if !ok || ctx.Err() == nil {

@@ -85,7 +85,7 @@ func (h *holdings) remove(n holder) {
 
 func (h *holdings) greedy(n holder) bool { return h.all[n].count > h.most }
 
-// looks is how many records are looked at to find one of those who have more
+// looks is the number of records that are looked at to find one of those who have more
 // than their share. At least every fourth is one, if there are any.
 const looks = 16
 

@@ -131,7 +131,7 @@ func (r *Router) work(c *Call) {
 	}
 }
 
-// maxResting is how many goroutines without work wait for some. Their stacks
+// maxResting is the number of goroutines without work that wait for some. Their stacks
 // have grown to what calls need, which saves a new goroutine's growing.
 const maxResting = 64
 

@@ -46,7 +46,7 @@ func BusyFor(wait time.Duration, message string) *Error {
 	return &Error{Code: Busy, Message: message, Details: map[string]any{retryAfter: milliseconds(wait)}}
 }
 
-// RetryAfter is how long the error asks the caller to wait, 0 if it does not.
+// RetryAfter is the time that the error asks the caller to wait, 0 if it does not.
 func (e *Error) RetryAfter() time.Duration {
 	var ms int64
 	switch v := e.Details[retryAfter].(type) {

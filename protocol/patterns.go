@@ -20,8 +20,8 @@ type Known[T any] struct {
 
 const (
 	maxPatterns = 4
-	// freeLessons is how many patterns are learnt of whoever sends one form after
-	// the other. Further ones have to be paid for by envelopes that fit.
+	// freeLessons is the number of patterns that are learnt of whoever sends one form
+	// after the other. Further ones have to be paid for by envelopes that fit.
 	freeLessons   = 2 * maxPatterns
 	fitsPerLesson = 32
 )

@@ -37,7 +37,7 @@ const (
 	// each other; beyond it a map finds duplicates, so that no message costs
 	// quadratic time.
 	linearKeys = 16
-	// maxKeys is how many keys of all open objects are kept for comparing.
+	// maxKeys is the number of keys of all open objects that are kept for comparing.
 	maxKeys = 48
 )
 

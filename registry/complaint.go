@@ -7,8 +7,8 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// complainEvery is how often the operator of an agent is told that its answers
-// cannot be read.
+// complainEvery is the interval at which the operator of an agent is told that its
+// answers cannot be read.
 const complainEvery = time.Minute
 
 // Complaints count the answers of an agent that could not be read.
@@ -60,7 +60,7 @@ func (s *Service) complain(key ask.AgentKey, reason string) {
 	s.event("agent", "agent.unreadable", agentEvent{a.ID, a.Space, a.Type, statusOf(s.board.isOnline(key)), reason})
 }
 
-// complain is how many complaints about an agent are to be told now, 0 if its
+// complain is the number of complaints about that an agent are to be told now, 0 if its
 // operator was told not long ago.
 func (b *board) complain(key ask.AgentKey, now time.Time) (times int) {
 	b.mu.Lock()

@@ -410,7 +410,7 @@ func (b *board) isOnline(key ask.AgentKey) bool {
 	return p != nil && p.online
 }
 
-// onlineCount is how many agents are online.
+// onlineCount is the number of agents that are online.
 func (b *board) onlineCount() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

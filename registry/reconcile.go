@@ -17,7 +17,7 @@ const (
 	reconcileEvery   = 10 * time.Second // without anybody who stirs
 	reconcileTimeout = 10 * time.Second
 	reconcileAtOnce  = 4 // in a space
-	// notDoneAfter is how long a deed must have been in doubt before it counts as
+	// notDoneAfter is the time that a deed must have been in doubt before it counts as
 	// not done: an agent may still be at work on it.
 	notDoneAfter = 5 * time.Second
 )

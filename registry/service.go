@@ -139,7 +139,7 @@ type Service struct {
 	newID func() string // of envelopes, made of ids
 }
 
-// compiledSchemas is how many compiled schemas are kept.
+// compiledSchemas is the number of compiled schemas that are kept.
 const compiledSchemas = 4096
 
 // New makes a service. It follows its tables from then on, so it comes before

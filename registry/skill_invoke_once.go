@@ -86,7 +86,7 @@ func (s *Service) make(ctx context.Context, v *invocation, r *effects.Record) (I
 	return result, err
 }
 
-// storeEnd is how long the end of a call is tried to be stored.
+// storeEnd is the time that the end of a call is tried to be stored.
 const storeEnd = 10 * time.Second
 
 // askOnce asks an agent and waits for the answer.

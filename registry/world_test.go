@@ -256,7 +256,7 @@ func (w *world) counted(name, label string) (sum float64) {
 	return sum
 }
 
-// dropped is how many messages of agents were dropped for a reason.
+// dropped is the number of messages of agents that were dropped for a reason.
 func (w *world) dropped(reason string) float64 {
 	return w.counted("aibridge_agent_messages_dropped_total", reason)
 }

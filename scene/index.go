@@ -70,7 +70,7 @@ func (x *index) ofSkill(space protocol.SpaceID, skill protocol.SkillID) []string
 	return slices.Collect(maps.Keys(x.bySkill[inSpace{space, string(skill)}]))
 }
 
-// countOf is how many scenes have a Cap as their channel.
+// countOf is the number of scenes that have a Cap as their channel.
 func (x *index) countOf(space protocol.SpaceID, id protocol.CapID) int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

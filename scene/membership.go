@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxScenes is how many scenes may have the same Cap as their channel.
+// maxScenes is the number of scenes that may have the same Cap as their channel.
 const maxScenes = 64
 
 // enter has a skill take part in a scene. found makes a scene where there is

@@ -31,7 +31,7 @@ type Options struct {
 
 	// Strict asks every declaring skill for a certificate, whatever its role.
 	Strict bool
-	// Patience is how long a RouteAgent that declared itself, or was in charge
+	// Patience is the time that a RouteAgent that declared itself, or was in charge
 	// when the bridge stopped, counts as being there before its agent is
 	// online: three heartbeats, 90 s, by default.
 	Patience time.Duration

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// storePatience is how long to wait before a change that could not be stored
+// storePatience is the time to wait before a change that could not be stored
 // is tried again.
 const storePatience = 500 * time.Millisecond
 

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// remembered is how long a connection remembers who was recognised. Revocations and
+// remembered is the time that a connection remembers who was recognised. Revocations and
 // changes of rights count at once all the same: [AuthenticatorOptions].Check is asked
 // about each request.
 const remembered = 10 * time.Second

@@ -31,7 +31,7 @@ func shownBy(who *protocol.Principal) shownCredential {
 	return shownCredential{who.Party(), who.Method, who.Credential, who.Expires.UnixNano()}
 }
 
-// leastSweep is how many renewals are kept without looking which have expired.
+// leastSweep is the number of renewals that are kept without looking which have expired.
 const leastSweep = 1024
 
 // note has a credential be followed by another.

@@ -36,7 +36,7 @@ type assembly struct {
 
 // The bounds of what a version shares.
 const (
-	// maxShared is how many blobs of other versions one may share. Each is a
+	// maxShared is the number of blobs of other versions that one may share. Each is a
 	// key in its record.
 	maxShared = 16
 	// foldTo is how many are left of too many.

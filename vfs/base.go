@@ -120,7 +120,7 @@ func (s *Store) content(ctx context.Context, v *Version, list *chunkList) (io.Re
 // isLost reports whether a blob is not there.
 func isLost(err error) bool { return protocol.CodeOf(err) == protocol.FileNotFound }
 
-// maxOpen is how many blobs of a content are open at a time.
+// maxOpen is the number of blobs of a content that are open at a time.
 const maxOpen = 4
 
 // A chunkReader reads a content from where its list says.

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxChanges is how many records are written in one atomic change. More cost
+// maxChanges is the number of records that are written in one atomic change. More cost
 // the same each, but keep others waiting.
 const maxChanges = 250
 

@@ -124,7 +124,7 @@ func changed(b *testing.B, w *timedWorld, before vfs.File, content []byte, at, n
 	return err
 }
 
-// onDisk is how many bytes a folder has.
+// onDisk is the number of bytes that a folder has.
 func onDisk(b *testing.B, dir string) (n int64) {
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

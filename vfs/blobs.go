@@ -21,7 +21,7 @@ type Blobs interface {
 	Remove(ctx context.Context, key string) error
 	// All yields every blob.
 	All(ctx context.Context, yield func(key string, modified time.Time) bool) error
-	// Room is how many bytes could be written, -1 if nobody knows.
+	// Room is the number of bytes that could be written, -1 if nobody knows.
 	Room() int64
 }
 

@@ -69,7 +69,7 @@ const listMagic = "aibridge chunks 1\n"
 
 var errBadList = errors.New("vfs: the list of chunks is damaged")
 
-// chunkCount is how many chunks a content has.
+// chunkCount is the number of chunks that a content has.
 func chunkCount(size int64) int { return int((size + ChunkSize - 1) / ChunkSize) }
 
 // chunkLength is how long a chunk of a content is.

@@ -149,7 +149,7 @@ func (s *Store) shorter(ctx context.Context, blob string, length int64, known si
 	return size < length
 }
 
-// sizeOf is how many bytes a blob has, -1 if it is lost.
+// sizeOf is the number of bytes that a blob has, -1 if it is lost.
 func (s *Store) sizeOf(ctx context.Context, blob string) (int64, error) {
 	r, err := s.opts.Blobs.Open(ctx, blob)
 	if protocol.CodeOf(err) == protocol.FileNotFound {

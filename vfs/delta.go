@@ -58,7 +58,7 @@ func (s *Space) PutDelta(ctx context.Context, group, path string, d Delta, r io.
 	return w.run(ctx)
 }
 
-// kept is how many bytes of a content a delta keeps.
+// kept is the number of bytes of a content that a delta keeps.
 func (c Delta) kept(size int64) (n int64) {
 	for _, run := range c.Keep {
 		n += min((run.Last+1)*ChunkSize, size) - min(run.First*ChunkSize, size)

@@ -79,7 +79,7 @@ func (w *world) has(f vfs.File, want []byte) {
 	}
 }
 
-// disk is how many bytes the blobs have.
+// disk is the number of bytes that the blobs have.
 func (w *world) disk() (n int64) {
 	w.t.Helper()
 	err := filepath.WalkDir(filepath.Join(w.dir, "blobs"), func(_ string, d fs.DirEntry, err error) error {

@@ -6,7 +6,7 @@ import "context"
 type Reserve interface {
 	// Check is nil, or why nothing new may be stored.
 	Check() error
-	// Beyond is how many bytes may be stored before the reserve is reached; -1
+	// Beyond is the number of bytes that may be stored before the reserve is reached; -1
 	// if that is not known.
 	Beyond() int64
 }

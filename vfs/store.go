@@ -105,7 +105,7 @@ func (s *Store) Space(space protocol.SpaceID) *Space {
 	return &Space{store: s, space: space}
 }
 
-// total is how many files there are, and how many bytes they have in all kept
+// total is the number of files, and how many bytes they have in all kept
 // versions.
 func (s *Store) total() (files int, bytes int64) {
 	s.index.mu.Lock()
@@ -297,7 +297,7 @@ func (s *Space) list(ctx context.Context, group, prefix, cursor string, limit in
 	return files, next, nil
 }
 
-// size is how many files a group has, and the bytes of their kept versions.
+// size is the number of files that a group has, and the bytes of their kept versions.
 func (s *Space) size(group string) (files int, bytes int64) {
 	x := s.store.index
 	x.mu.Lock()

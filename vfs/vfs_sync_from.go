@@ -27,7 +27,7 @@ type SyncFromParams struct {
 // Target implements [commands.Targeter].
 func (p SyncFromParams) Target() commands.Resource { return groupResource(p.Group) }
 
-// maxAnswer is how many bytes of files an answer holds: with base64, what fits
+// maxAnswer is the number of bytes of files that an answer holds: with base64, what fits
 // into an MQTT packet of the default size.
 const maxAnswer = 700 << 10
 

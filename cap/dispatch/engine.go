@@ -310,7 +310,7 @@ func (e *Engine) hasShare(d *Dispatch) bool {
 	return own < most && (privileged || ofSpace < mostOfSpace)
 }
 
-// runningAlone is how many dispatches there are that are no waves.
+// runningAlone is the number of dispatches that are no waves.
 func (e *Engine) runningAlone() (n int) {
 	for _, r := range e.runs {
 		if r.d.Rollout == "" {

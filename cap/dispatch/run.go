@@ -20,7 +20,7 @@ const (
 	maxBatch     = 500 // updates
 )
 
-// storePatience is how long to wait between attempts to store a batch.
+// storePatience is the time to wait between attempts to store a batch.
 const storePatience = 500 * time.Millisecond
 
 // A run is a dispatch that is at work, or waits for late answers. One

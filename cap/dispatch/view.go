@@ -124,7 +124,7 @@ func (r *run) view(withMembers bool) View {
 	return v
 }
 
-// counts is how many members are in which state.
+// counts is the number of members that are in which state.
 func (r *run) counts() map[State]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

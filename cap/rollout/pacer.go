@@ -2,7 +2,7 @@ package rollout
 
 import "time"
 
-// beat is how often a rollout with a rate asks members.
+// beat is the interval at which a rollout with a rate asks members.
 const beat = time.Second
 
 // A pacer counts the members that may be asked now. It goes by the steady clock,
@@ -36,7 +36,7 @@ func (p *pacer) allow(rate float64, now int64) int {
 // took is told who was asked.
 func (p *pacer) took(n int) { p.saved -= float64(n) }
 
-// wait is how long it takes until another one may be asked.
+// wait is the time that it takes until another one may be asked.
 func (p *pacer) wait(rate float64) time.Duration {
 	if rate == 0 || p.saved >= 1 {
 		return beat

@@ -135,7 +135,7 @@ func (r *Retry) check() error {
 	return nil
 }
 
-// after is how long to wait before another attempt, and whether there is one.
+// after is the time to wait before another attempt, and whether there is one.
 func (r *Retry) after(end State, attempts int) (time.Duration, bool) {
 	if r == nil || attempts >= r.Attempts || !slices.Contains(r.On, end) {
 		return 0, false
@@ -147,8 +147,8 @@ func (r *Retry) after(end State, attempts int) (time.Duration, bool) {
 	return wait, true
 }
 
-// rate is how many members may be asked in a minute when so many have succeeded,
-// 0 for any number.
+// rate is the number of members that may be asked in a minute when so many have
+// succeeded, 0 for any number.
 func (p *Pace) rate(succeeded int) float64 {
 	e := p.Exponential
 	if e == nil {

@@ -205,7 +205,7 @@ func (c Counts) without(o Counts) Counts {
 	return Counts{Succeeded: c.Succeeded - o.Succeeded, Failed: c.Failed - o.Failed, Rejected: c.Rejected - o.Rejected, TimedOut: c.TimedOut - o.TimedOut}
 }
 
-// ended is how many members have answered, or will not.
+// ended is the number of members that have answered, or will not.
 func (c *Counts) ended() int { return c.Succeeded + c.Failed + c.Rejected + c.TimedOut }
 
 // begun is how many were asked, or are.

@@ -89,7 +89,8 @@ type seat struct {
 	skill protocol.SkillID
 }
 
-// joinEvery is how often those are looked for whom the selector chooses later.
+// joinEvery is the interval at which those are looked for whom the selector chooses
+// later.
 const joinEvery = 2 * time.Second
 
 // admit adds those whom the selector chooses by now.

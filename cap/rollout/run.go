@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// storePatience is how long to wait before a write is tried again.
+// storePatience is the time to wait before a write is tried again.
 const storePatience = 500 * time.Millisecond
 
 // A run is a rollout at work. One goroutine decides everything; others wake it.

@@ -154,7 +154,7 @@ func (f *field) Drop(id string) {
 
 func (f *field) CancelDurable(q *ask.Durable, _ string) { f.Drop(q.ID) }
 
-// total is how many invocations there were, and whether none was sent twice.
+// total is the number of invocations, and whether none was sent twice.
 func (f *field) total() (n int, once bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

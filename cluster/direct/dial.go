@@ -51,7 +51,7 @@ func (p *peer) run() {
 	}
 }
 
-// patience is how long the other bridge is left to dial.
+// patience is the time that the other bridge is left to dial.
 func (p *peer) patience() time.Duration {
 	if p.lower() {
 		return 0

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// lookEvery is how often everything is looked at, beside when something changes.
+	// lookEvery is the interval at which everything is looked at, beside when something
+	// changes.
 	lookEvery = time.Second
 	// retryAfter is when an estate is tried again that could not be taken.
 	retryAfter = 5 * time.Second

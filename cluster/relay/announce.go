@@ -15,7 +15,7 @@ type waiter struct {
 	answer broker.Answerer
 }
 
-// checkEvery is how often bridges are told the sum of what they should know.
+// checkEvery is the interval at which bridges are told the sum of what they should know.
 const checkEvery = 10 * time.Second
 
 // Subscribed implements [broker.Peers].

@@ -84,7 +84,7 @@ func (a *Announcer) countIn(e entry, wild bool, by int) {
 	a.set(&e, uint32(int(was)+by))
 }
 
-// members is how many subscribers an entry has.
+// members is the number of subscribers that an entry has.
 func (a *Announcer) members(e *entry) uint32 {
 	if e.filter == "" && e.group == 0 {
 		return a.literals[e.literal]

@@ -73,8 +73,8 @@ type written struct {
 const (
 	retryAfter = 100 * time.Millisecond
 	sayAfter   = 20 * time.Millisecond
-	// stateAfter is how many messages the log has before the table is written anew,
-	// beside one for so many entries as would fit into a few of them.
+	// stateAfter is the number of messages that the log has before the table is written
+	// anew, beside one for so many entries as would fit into a few of them.
 	stateAfter = 4096
 )
 

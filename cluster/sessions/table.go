@@ -83,7 +83,7 @@ func (t *Table) Process(id string) Node {
 	return Node{id, t.bridges[i-1].epoch}
 }
 
-// Len is how many sessions are owned.
+// Len is the number of sessions that are owned.
 func (t *Table) Len() int { return len(t.owners) }
 
 // Of yields the sessions that a bridge owns, with the epochs of its ownership.

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// mostAtOnce is how many approvals the bridge decides in one command.
+// mostAtOnce is the number of approvals that the bridge decides in one command.
 const mostAtOnce = 100
 
 func approvalsBatchCommand() *cobra.Command {

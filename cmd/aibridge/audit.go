@@ -27,11 +27,11 @@ func auditCommand() *cobra.Command {
 	return cmd
 }
 
-// auditPage is how many entries are asked for at a time, the most there can be
+// auditPage is the number of entries that are asked for at a time, the most there can be
 // in an answer.
 const auditPage = 1000
 
-// tailPause is how long a tail waits for more.
+// tailPause is the time that a tail waits for more.
 const tailPause = time.Second
 
 // An auditFilter is the flags that choose entries.

@@ -18,7 +18,8 @@ import (
 // tab key. Without an answer by then only names are offered.
 var completeTimeout = time.Second
 
-// maxCompleted is how many ids are asked for, the most that a list has in a page.
+// maxCompleted is the number of ids that are asked for, the most that a list has in a
+// page.
 const maxCompleted = 1000
 
 // completable limits the ids that are offered to those that every shell takes as

@@ -84,7 +84,7 @@ func (p *progress) far(now time.Time) string {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// sizeOf is how many bytes are in a file, 0 if that is not known.
+// sizeOf is the number of bytes that are in a file, 0 if that is not known.
 func sizeOf(file *os.File) int64 {
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {

@@ -50,7 +50,7 @@ line and in DIR/addresses.json.`,
 	return cmd
 }
 
-// startError is why a bridge did not start.
+// startError is the reason why a bridge did not start.
 func startError(err error) error {
 	err = fmt.Errorf("start: %w", err)
 	if errors.Is(err, syscall.EADDRINUSE) {

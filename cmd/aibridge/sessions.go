@@ -153,7 +153,7 @@ func simply(command string) func(context.Context, caller, map[string]any) (json.
 	}
 }
 
-// sessionPage is how many sessions are asked for at a time, the most there can
+// sessionPage is the number of sessions that are asked for at a time, the most there can
 // be in an answer.
 const sessionPage = 1000
 

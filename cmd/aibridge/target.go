@@ -215,7 +215,7 @@ func addRoots(pool *x509.CertPool, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// dialTimeout is how long a bridge may take to let a person in: longer than one
+// dialTimeout is the time that a bridge may take to let a person in: longer than one
 // that has much to do stands still, and not so long that nobody waits for it.
 const dialTimeout = 20 * time.Second
 

@@ -76,7 +76,7 @@ func (t *followedTask) over() bool {
 	return true
 }
 
-// lookEvery is how often a task is asked for whose events may be lost.
+// lookEvery is the interval at which a task is asked for whose events may be lost.
 const lookEvery = 10 * time.Second
 
 // isRun reports whether the bridge says that what is asked for as a task is a run.

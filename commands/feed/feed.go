@@ -138,7 +138,7 @@ func (f *Feed) signal() {
 	}
 }
 
-// lookEvery is how often followers are looked at whose time may be over.
+// lookEvery is the interval at which followers are looked at whose time may be over.
 const lookEvery = 500 * time.Millisecond
 
 // Run hands events on until ctx ends.

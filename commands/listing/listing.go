@@ -28,7 +28,7 @@ type Page struct {
 
 const defaultLimit = 100
 
-// Size is how many items are wanted, the default if none was given.
+// Size is the number of items that are wanted, the default if none was given.
 func (p Page) Size() int { return cmp.Or(p.Limit, defaultLimit) }
 
 // A Key is a value to sort by: a number, a text, or neither.

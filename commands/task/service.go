@@ -172,7 +172,7 @@ func (s *Service) Close(ctx context.Context) error {
 	}
 }
 
-// errClosing is why tasks end when the service closes.
+// errClosing is the reason why tasks end when the service closes.
 var errClosing = protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
 
 // admit takes a run up, if there is room.

@@ -99,7 +99,7 @@ type Answer struct {
 	Optional bool
 }
 
-// DefaultTimeout is how long a device may take for its answer.
+// DefaultTimeout is the time that a device may take for its answer.
 const DefaultTimeout = 10 * time.Second
 
 // A Mode says how several availability topics make one presence.
@@ -117,7 +117,7 @@ const (
 type Presence struct {
 	Mode   Mode
 	Topics []Availability
-	// Fresh is how long a message of the device, on any topic that it is read
+	// Fresh is the time that a message of the device, on any topic that it is read
 	// from, stands for its being there; 0 asks for none.
 	Fresh time.Duration
 }

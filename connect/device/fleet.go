@@ -297,7 +297,7 @@ func (f *Fleet) serve(ctx context.Context) error {
 	}
 }
 
-// marksSent is how many messages [Options].Mark publishes: one with each QoS
+// marksSent is the number of messages [Options].Mark publishes: that one with each QoS
 // that retained messages are sent with.
 const marksSent = 2
 

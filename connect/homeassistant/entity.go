@@ -29,7 +29,7 @@ type entity struct {
 	topics map[string]bool // that the state is read from
 }
 
-// answerIn is how long a device has to say its new state. One that does not is
+// answerIn is the time that a device has to say its new state. One that does not is
 // answered for without: what was published may have been done.
 const answerIn = 5 * time.Second
 

@@ -193,7 +193,7 @@ func (d *Discovery) put(a device.Announced, made *device.Device, left error) (ta
 	return true
 }
 
-// share is how many announcements of one party are taken.
+// share is the number of announcements of one party that are taken.
 func (d *Discovery) share() int { return max(1, d.Entities/2) }
 
 func (d *Discovery) count(who protocol.Party, n int) {

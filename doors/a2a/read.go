@@ -28,7 +28,7 @@ type reader struct {
 	wrong  *[]violation
 }
 
-// maxViolations is how many faults are told of at once.
+// maxViolations is the number of faults that are told of at once.
 const maxViolations = 16
 
 // read begins to read a message. It reports false of what is no object.

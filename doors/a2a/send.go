@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// maxSaid is how many messages of a task are kept, the latest.
+// maxSaid is the number of messages of a task that are kept, the latest.
 const maxSaid = 64
 
 // send takes a message, and returns the task that it began or was for.

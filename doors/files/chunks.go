@@ -92,5 +92,5 @@ func knownChunks(ctx context.Context, files vfs.Files, group, path string, f vfs
 	return sums, err
 }
 
-// chunksAtOnce is how many sums are computed before they are sent.
+// chunksAtOnce is the number of sums that are computed before they are sent.
 const chunksAtOnce = 256

@@ -18,7 +18,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// writeTimeout is how long an answer may take to leave.
+// writeTimeout is the time that an answer may take to leave.
 const writeTimeout = 30 * time.Second
 
 // A refusal is an error with the HTTP status it has here, which for a few is

@@ -10,7 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxCompletions is how many values a completion has at most, as the protocol wants:
+// maxCompletions is the number of values that a completion has at most, as the protocol
+// wants:
 // https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion.
 const maxCompletions = 100
 

@@ -181,7 +181,7 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 // call itself waits for somebody to agree to it.
 const waitKey = "aibridge/approval_wait_ms"
 
-// heldFor is how long a client wants to wait, nil if it has not said so.
+// heldFor is the time that a client wants to wait, nil if it has not said so.
 func heldFor(ms *float64) *time.Duration {
 	if ms == nil {
 		return nil

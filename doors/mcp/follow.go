@@ -21,7 +21,8 @@ const (
 	maxTouched   = 4096 // that changed and were not looked at yet; with more all are looked at
 )
 
-// sweepEvery is how often all that is followed is looked at, told of a change or not.
+// sweepEvery is the interval at which all that is followed is looked at, told of a
+// change or not.
 const sweepEvery = 30 * time.Second
 
 // A touched collects the URIs of resources that may have changed.
@@ -131,7 +132,7 @@ func (g *guest) unfollow(by any, uri string) {
 	}
 }
 
-// news is how often a resource was told to have changed.
+// news is the number of times that a resource was told to have changed.
 func (g *guest) news(uri string) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

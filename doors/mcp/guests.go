@@ -14,10 +14,10 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// watchEvery is how often lists are compared with what clients were told.
+// watchEvery is the interval at which lists are compared with what clients were told.
 const watchEvery = time.Second
 
-// maxIdleGuests is how many guests without a session are kept.
+// maxIdleGuests is the number of guests without that a session are kept.
 const maxIdleGuests = 256
 
 // A guest is a principal that is or was here lately. Each has a server of the

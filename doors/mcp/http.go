@@ -32,7 +32,7 @@ const (
 // dates and compare as text.
 const firstStateless = "2026-07-28"
 
-// writeTimeout is how long a piece of an answer may take to leave.
+// writeTimeout is the time that a piece of an answer may take to leave.
 const writeTimeout = 30 * time.Second
 
 // handlers are the SDK's, for versions with and without sessions. They find the

@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxHeard is how many tasks one stream can be about.
+// maxHeard is the number of tasks that one stream can be about.
 const maxHeard = 100
 
 // wanted is what a client wants to hear of on a stream.

@@ -44,7 +44,7 @@ func (c *Clients) Gone(of broker.SessionID, answers string) context.Context {
 	return d.gone
 }
 
-// longestWait is how long a call can wait for a client's return.
+// longestWait is the time that a call can wait for a client's return.
 const longestWait = protocol.MaxTimeout
 
 // departed looks after a client that is disconnected. If its session is over,

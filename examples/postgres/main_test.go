@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/internal/eventually"
 )
 
-// many is how many messages a test sends.
+// many is the number of messages that a test sends.
 const many = 6000
 
 // A sender publishes numbered messages, each until the bridge has acknowledged it.

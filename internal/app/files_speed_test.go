@@ -88,7 +88,7 @@ func makeTree(t *testing.T, dir string, count int) {
 	}
 }
 
-// timed is how long something takes, once what was written before is on the
+// timed is the time that something takes, once what was written before is on the
 // disk.
 func timed(t *testing.T, do func() error) time.Duration {
 	t.Helper()

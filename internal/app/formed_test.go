@@ -177,7 +177,7 @@ func TestTheFirstOfAClusterMakesTheAdministratorsKey(t *testing.T) {
 	}
 }
 
-// refused is why a bridge does not start.
+// refused is the reason why a bridge does not start.
 func refused(t *testing.T, change func(*app.Config)) string {
 	t.Helper()
 	config := app.DefaultConfig()

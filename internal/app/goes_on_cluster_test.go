@@ -97,7 +97,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// times is how often the desk was told of an event of an approval.
+// times is the number of times that the desk was told of an event of an approval.
 func (d *desk) times(a approval.Approval, name string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

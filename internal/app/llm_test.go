@@ -240,7 +240,7 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 	}
 }
 
-// active is how many queries a bridge has under way.
+// active is the number of queries that a bridge has under way.
 func active(t testing.TB, n *bridgetest.Node) int {
 	request, err := http.NewRequest(http.MethodPost, n.HTTPURL("/api/v1/commands/llm.status"), strings.NewReader("{}"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// readyEvery is how often a bridge looks whether it is ready, to tell the others
-// of its cluster.
+// readyEvery is the interval at which a bridge looks whether it is ready, to tell the
+// others of its cluster.
 const readyEvery = time.Second
 
 // introduce tells the other bridges of the cluster that this one serves, where,

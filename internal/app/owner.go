@@ -95,7 +95,7 @@ func (s *state) heirs() (ids []string) {
 	return ids
 }
 
-// orphansEvery is how often the oldest bridge looks for work of bridges that
+// orphansEvery is the interval at which the oldest bridge looks for work of bridges that
 // ended, beside when one does: a record may have been on its way.
 const orphansEvery = 15 * time.Second
 

@@ -207,7 +207,7 @@ func (r *relaying) owes() bool {
 	return slices.ContainsFunc(r.Peers(), func(p relay.PeerStatus) bool { return p.Queued > 0 && !p.Waits && !r.estates.Holds(p.ID) })
 }
 
-// owedPatience is how long a bridge that stops waits for the others to accept what
+// owedPatience is the time that a bridge that stops waits for the others to accept what
 // they were sent. Nothing of that was acknowledged, and what stops after the relay
 // needs time, too.
 const owedPatience = 5 * time.Second

@@ -56,7 +56,7 @@ func (s *state) secretBridges() (all []security.SecretBridge) {
 	return all
 }
 
-// resealAgain is how long a bridge waits before it tries again to follow a key file.
+// resealAgain is the time that a bridge waits before it tries again to follow a key file.
 const resealAgain = 5 * time.Second
 
 // keepSealed has this bridge follow the versions of a key file, until ctx ends: the

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// retryAfter is how long a bridge waits after a backup that failed.
+	// retryAfter is the time that a bridge waits after a backup that failed.
 	retryAfter = 10 * time.Minute
-	// lookEvery is how often it looks whether one is due: the calendar may be
+	// lookEvery is the interval at which it looks whether one is due: the calendar may be
 	// set, and the machine may sleep.
 	lookEvery = time.Second
 	// bufferSize is how much of a backup is written at once, in bytes.

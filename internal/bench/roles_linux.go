@@ -85,7 +85,7 @@ func (l *load) take(n int64) int64 {
 
 // A sender is a role that starts exchanges: publishers and requesters.
 type sender interface {
-	// room is how many messages it may start now.
+	// room is the number of messages that it may start now.
 	room() int
 	// send appends one message to what its connection writes.
 	send()

@@ -43,7 +43,7 @@ type Scenario struct {
 
 	QoS     byte
 	Payload int // bytes, at least 64 for a flow and 128 for questions
-	// Window is how many messages a publisher may have unacknowledged, or a
+	// Window is the number of messages that a publisher may have unacknowledged, or a
 	// requester unanswered; of QoS 0, where nothing is acknowledged, how many
 	// messages of each publisher may be on their way to subscribers, which
 	// keeps a broker from having to choose what to throw away.
@@ -190,7 +190,7 @@ type Options struct {
 	// may keep busy for a run to count: 0.2 is a fifth of one. Runs wait up to a
 	// minute for such quiet, and are repeated twice if it did not last.
 	Quiet float64
-	// Patience is how long a run may go without any progress before it counts
+	// Patience is the time that a run may go without any progress before it counts
 	// as stalled, default 2 s.
 	Patience time.Duration
 

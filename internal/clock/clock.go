@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// Hold is how long the system's clock must have been ahead before
+// Hold is the time that the system's clock must have been ahead before
 // [Clock.Settled] follows it.
 const Hold = 10 * time.Minute
 

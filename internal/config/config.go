@@ -314,7 +314,7 @@ func (c *Config) Places() backup.Places {
 // Shared reports whether the state is where other bridges reach it, too.
 func (c *Config) Shared() bool { return c.NATS.External() || c.Cluster.Formed() }
 
-// Replicas is how many copies there are of the state.
+// Replicas is the number of copies of the state.
 func (c *Config) Replicas() int {
 	if c.Cluster.Formed() {
 		return c.Cluster.Copies()

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// interval is how often a [Watch] looks. A disk that takes 500 MB a second is
+// interval is the interval at which a [Watch] looks. A disk that takes 500 MB a second is
 // not filled beyond the default reserve in between.
 const interval = 250 * time.Millisecond
 
@@ -22,7 +22,7 @@ type Disk struct{ Free, Size int64 }
 // Options configure a [Watch].
 type Options struct {
 	Folders []string // that hold data, on one disk or several
-	// Reserve is how many bytes of each disk are kept free, though never more
+	// Reserve is the number of bytes of each disk that are kept free, though never more
 	// than a tenth of it; 0 keeps none.
 	Reserve int64
 
@@ -98,7 +98,7 @@ func (w *Watch) Check() error {
 	return protocol.Errorf(protocol.NoSpace, "the bridge's disk is nearly full: nothing new is stored until there is room; what is there can be changed and removed")
 }
 
-// Beyond is how many bytes may be stored before the reserve is reached; -1 if
+// Beyond is the number of bytes that may be stored before the reserve is reached; -1 if
 // the system does not tell. It looks anew.
 func (w *Watch) Beyond() int64 {
 	beyond, _, known := w.least()

@@ -12,7 +12,7 @@ import (
 // not depend on the pace of the machine.
 const Patience = 3 * time.Minute
 
-// pace is how long a poll pauses.
+// pace is the time that a poll pauses.
 const pace = 2 * time.Millisecond
 
 // T is the part of [testing.TB] that a wait needs; rapid's T has it too.

@@ -23,7 +23,7 @@ type outcome struct {
 	err  error
 }
 
-// lanes is how many lanes there are: no more than goroutines read connections.
+// lanes is the number of lanes: no more than goroutines read connections.
 func lanes() int { return min(max(runtime.GOMAXPROCS(0)/2, 1), 16) }
 
 var laneSeed = maphash.MakeSeed()

@@ -22,7 +22,7 @@ type Options struct {
 	// are about.
 	SyncAlways bool
 
-	// Life is how long a claim may matter at most: the longest timeout of a
+	// Life is the time that a claim may matter at most: the longest timeout of a
 	// request and twice the allowed clock skew. Claims that expire later are
 	// kept that long. Default 12 min.
 	Life time.Duration
@@ -269,13 +269,13 @@ func (l *Log) until(expires, now time.Time, age time.Duration) time.Duration {
 	return age + min(max(expires.Sub(now), 0), l.options.Life)
 }
 
-// Waiting is how many bytes of entries are not written.
+// Waiting is the number of bytes of entries that are not written.
 func (l *Log) Waiting() int64 { return l.waiting.Load() }
 
 // Failing reports whether the last write has failed.
 func (l *Log) Failing() bool { return l.failing.Load() }
 
-// probeEvery is how often [Log.Check] writes at most.
+// probeEvery is the interval at which [Log.Check] writes at most.
 const probeEvery = time.Second
 
 // Check says why claims cannot be written, nil if they can as far as is known.

@@ -82,7 +82,8 @@ func (s *segment) name() string { return segmentName(s.number) }
 // none.
 func (s *segment) last() uint32 { return s.number + uint32(len(s.blocks)) - 1 }
 
-// length is how many bytes of groups there are. It is called with Log.mu locked.
+// length is the number of bytes of groups there that are. It is called with Log.mu
+// locked.
 func (s *segment) length() int64 {
 	if len(s.blocks) == 0 {
 		return 0

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// linger is how long entries that nobody keeps wait for others, and how
+	// linger is the time that entries that nobody keeps wait for others, and how
 	// long what is written may not be on disk.
 	linger = 50 * time.Millisecond
-	// retry is how long to wait until what failed is tried again.
+	// retry is the time to wait until what failed is tried again.
 	retry     = 50 * time.Millisecond
 	lastRetry = 2 * time.Second
-	// tidyEvery is how often expired segments are looked for.
+	// tidyEvery is the interval at which expired segments are looked for.
 	tidyEvery = 10 * time.Second
 )
 

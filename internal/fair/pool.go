@@ -1,6 +1,6 @@
 package fair
 
-// fewest is how many places must be there to be divided. Of fewer than that
+// fewest is the number of places that must be there to be divided. Of fewer than that
 // the shares would be so small that most places were never used: they go to
 // whoever comes, by turns.
 const fewest = 8

@@ -236,14 +236,14 @@ func (s *Semaphore) Free(who Party, n int64) bool {
 	return s.places.lacks(who, n) == OfNobody
 }
 
-// Used is how many places are taken.
+// Used is the number of places that are taken.
 func (s *Semaphore) Used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.places.used
 }
 
-// Waiting is how many requests wait.
+// Waiting is the number of requests that wait.
 func (s *Semaphore) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,5 +2,5 @@
 
 package gate
 
-// Descriptors is how many descriptors the process may have.
+// Descriptors is the number of descriptors that the process may have.
 func Descriptors() int { return unlimited }

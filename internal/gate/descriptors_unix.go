@@ -4,7 +4,7 @@ package gate
 
 import "syscall"
 
-// Descriptors is how many descriptors the process may have.
+// Descriptors is the number of descriptors that the process may have.
 func Descriptors() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -33,7 +33,7 @@ type Limits struct {
 // other room.
 const patience = 2 * time.Second
 
-// relief is how many strangers go at once when descriptors have run out.
+// relief is the number of strangers that go at once when descriptors have run out.
 const relief = 32
 
 // A Gate counts connections. Its methods may be called from several goroutines.

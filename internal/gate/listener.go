@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pause is how long a listener waits when descriptors have run out.
+// pause is the time that a listener waits when descriptors have run out.
 const pause = 50 * time.Millisecond
 
 // Exhausted reports whether an error of accept means that the process, or the

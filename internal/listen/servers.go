@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// answering is how long what was answered may take to leave.
+// answering is the time that what was answered may take to leave.
 const answering = 2 * time.Second
 
 // Servers are the HTTP servers of a bridge.

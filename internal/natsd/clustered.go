@@ -22,7 +22,7 @@ import (
 	"github.com/aibridge/aibridge/internal/membercert"
 )
 
-// MostMembers is how many servers keep the state at most. More would make each
+// MostMembers is the number of servers that keep the state at most. More would make each
 // write wait for more disks; further bridges keep no copy.
 const MostMembers = 5
 

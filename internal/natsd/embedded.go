@@ -58,8 +58,8 @@ func (s *Server) Check() error {
 	return nil
 }
 
-// Reopened is how often an embedded server was opened anew because its files
-// had failed.
+// Reopened is the number of times that an embedded server was opened anew because its
+// files had failed.
 func (s *Server) Reopened() int64 { return s.reopened.Load() }
 
 // Failed yields why an embedded server whose files have failed cannot be opened

@@ -96,7 +96,7 @@ func (l *logger) Noticef(string, ...any) {}
 func (l *logger) Debugf(string, ...any)  {}
 func (l *logger) Tracef(string, ...any)  {}
 
-// reason is why the server gave up, as far as it said so.
+// reason is the reason why the server gave up, as far as it said so.
 func (l *logger) reason() string {
 	if r := l.fatal.Load(); r != nil {
 		return *r

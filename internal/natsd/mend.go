@@ -11,7 +11,7 @@ const (
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = 2 * time.Second
 
-	// hopeless is how often a server may fail to open on a disk that takes
+	// hopeless is the number of times that a server may fail to open on a disk that takes
 	// what is written, before somebody else has to see to it.
 	hopeless = 5
 )

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxBatch is how many changes fit into one atomic batch, a limit of NATS.
+	// maxBatch is the number of changes that fit into one atomic batch, a limit of NATS.
 	maxBatch = 1000
-	// maxBatches is how many batches may be under way; NATS takes 50 a stream.
+	// maxBatches is the number of batches that may be under way; NATS takes 50 a stream.
 	maxBatches = 16
 )
 

@@ -111,7 +111,7 @@ func (c *consumer) close() {
 	_ = c.js.DeleteConsumer(asking, c.stream, c.name)
 }
 
-// lagPatience is how long a reader waits for a server that has to catch up with
+// lagPatience is the time that a reader waits for a server that has to catch up with
 // the others before it takes what it got for all there is.
 const lagPatience = 15 * time.Second
 

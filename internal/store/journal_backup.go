@@ -206,7 +206,7 @@ func parseEntryLine(line []byte) ([]byte, error) {
 	return l.Entry, nil
 }
 
-// journalMessages is how many messages the journal has.
+// journalMessages is the number of messages that the journal has.
 func (s *Store) journalMessages(ctx context.Context) (uint64, error) {
 	j, err := s.OpenJournal(ctx)
 	if err != nil {

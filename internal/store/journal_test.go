@@ -147,7 +147,7 @@ func TestLoadingEndsWithTheCallersError(t *testing.T) {
 	}
 }
 
-// messages is how many messages a log has.
+// messages is the number of messages that a log has.
 func messages(t testing.TB, l *recordLog) uint64 {
 	t.Helper()
 	info, err := inspect(context.Background(), l.nc, l.stream)

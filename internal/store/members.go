@@ -27,7 +27,7 @@ type Members struct {
 
 var _ cluster.Stream = (*Members)(nil)
 
-// proofLife is how long what a candidate writes stays.
+// proofLife is the time that what a candidate writes stays.
 const proofLife = time.Minute
 
 // HasMembers reports whether there is a stream of members, which bridges of a

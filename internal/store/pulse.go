@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// pulseEvery is how often streams are looked at.
+// pulseEvery is the interval at which streams are looked at.
 const pulseEvery = 2 * time.Second
 
 // A pulse knows which streams of a store work: those that are there, have

@@ -292,7 +292,7 @@ func (l *recordLog) passTrimmed(ctx context.Context, reader *partReader, seq uin
 // known: a server of NATS that was away has answered.
 var errBehind = errors.New("the stream is said to end before messages that it has")
 
-// readPause is how long to wait before a reading that broke off goes on.
+// readPause is the time to wait before a reading that broke off goes on.
 const readPause = 100 * time.Millisecond
 
 // settleEnds checks that everything the stream has was read.

@@ -27,7 +27,7 @@ type RetainedLog struct {
 }
 
 const (
-	// removedFor is how long it is kept that a key is gone. Who follows the stream
+	// removedFor is the time that it is kept that a key is gone. Who follows the stream
 	// is never behind by as much.
 	removedFor = time.Hour
 	// retainedAtOnce are the messages that are on their way to the stream at a time.

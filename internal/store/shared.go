@@ -54,7 +54,7 @@ const (
 	mostAnswer = 64 << 10
 	// mostAnswers bounds those that are kept here.
 	mostAnswers = 64 << 20
-	// aliveEvery is how often those who wait look whether the owner is alive.
+	// aliveEvery is the interval at which those who wait look whether the owner is alive.
 	aliveEvery = 250 * time.Millisecond
 )
 

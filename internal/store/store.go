@@ -32,7 +32,7 @@ type Options struct {
 	WriteTimeout time.Duration // bounds a write whose context does not, default 5 s
 	LoadTimeout  time.Duration // bounds Open, and how long Load may stand still, default 60 s
 
-	// ClaimLife is how long a claim may matter at most: the longest timeout
+	// ClaimLife is the time that a claim may matter at most: the longest timeout
 	// of a request and twice the allowed clock skew. Default 12 min.
 	ClaimLife time.Duration
 	// ClaimBytes bounds what the claims take on disk, default 1 GiB, of which

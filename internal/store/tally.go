@@ -81,7 +81,7 @@ func (s *Store) lastTally(ctx context.Context) (*tally, error) {
 	return &t, nil
 }
 
-// missing is how many keys must be lost of a registry that is at revision
+// missing is the number of keys that must be lost of a registry that is at revision
 // last, given how many of those in the tally were not changed since.
 func (t *tally) missing(last uint64, unchanged func(table string) (keys int, known bool)) int {
 	lacking := 0

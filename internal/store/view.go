@@ -22,7 +22,7 @@ type follower interface {
 	// sweep removes the keys that were not put in this round.
 	sweep(round uint32)
 	Len() int
-	// unchanged is how many keys have a revision of at most since.
+	// unchanged is the number of keys that have a revision of at most since.
 	unchanged(since uint64) int
 }
 
@@ -278,9 +278,9 @@ func (v *view) checkTally(ctx context.Context, last uint64) error {
 	return err
 }
 
-// applying is how long the server that has just been elected to lead the registry may
-// take to apply what the others have agreed on. Until then it tells, and delivers, less
-// than there is.
+// applying is the time that the server that has just been elected to lead the registry
+// may take to apply what the others have agreed on. Until then it tells, and delivers,
+// less than there is.
 const applying = 15 * time.Second
 
 // awaitBeyond returns [errMoved] once the registry has more than it had at a revision,

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// markerLife is how long the marker of a deletion stays in the stream. Only a
+// markerLife is the time that the marker of a deletion stays in the stream. Only a
 // view that follows needs it; one that lost the thread reads everything anew.
 const markerLife = 10 * time.Minute
 
@@ -238,7 +238,7 @@ func isDeletion(h nats.Header) bool {
 	return op == kvDelete || op == kvPurge || h.Get("Nats-Marker-Reason") != ""
 }
 
-// slow is how long a stream that works takes no longer than for a write.
+// slow is the time that a stream that works takes no longer than for a write.
 const slow = time.Second
 
 // A pubAck is how JetStream answers a publish.

@@ -32,7 +32,7 @@ func newDevice() *device {
 	return d
 }
 
-// count is how often a capability was asked for.
+// count is the number of times that a capability was asked for.
 func (d *device) count(capability string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -72,7 +72,7 @@ func plainJSON(value json.RawMessage) json.RawMessage {
 	return shown.Bytes()
 }
 
-// maxEncoded is how many bytes are in an encoded word of a header.
+// maxEncoded is the number of bytes that are in an encoded word of a header.
 const maxEncoded = 45
 
 // headerText is a text as the value of a header. One that looks as if it were encoded

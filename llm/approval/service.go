@@ -184,7 +184,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	return nil
 }
 
-// sweepPace is how often old approvals are looked for.
+// sweepPace is the interval at which old approvals are looked for.
 const sweepPace = 10 * time.Minute
 
 // Run delivers webhooks, ends questions whose time is over and forgets old

@@ -77,7 +77,7 @@ func (t *tally) reserve(r *Record, maxOwn, maxAll int) (release func(), own int,
 	}), own, true
 }
 
-// total is how many approvals wait.
+// total is the number of approvals that wait.
 func (t *tally) total() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -37,7 +37,7 @@ func (s *Service) patience(ctx context.Context, now time.Time) time.Time {
 	return end
 }
 
-// writing is how long the state of an approval may take to be stored.
+// writing is the time that the state of an approval may take to be stored.
 const writing = protocol.DefaultTimeout
 
 // await asks and waits. It returns nil once, and only if the approval was given
@@ -86,7 +86,7 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 	}
 }
 
-// remembered is how long a refusal holds for the same call in the same trace.
+// remembered is the time that a refusal holds for the same call in the same trace.
 const remembered = 10 * time.Minute
 
 // deniedBefore finds a refusal of the same call, so that a model that does not

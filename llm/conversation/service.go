@@ -142,7 +142,7 @@ func (s *Service) find(who *protocol.Principal, id string) (c Conversation, know
 	return Conversation{ID: id, Space: who.Home(), Owner: who.ID, Kind: who.Kind, Began: now, Active: now}, false
 }
 
-// writing is how long a conversation may take to be stored.
+// writing is the time that a conversation may take to be stored.
 const writing = protocol.DefaultTimeout
 
 // keep stores a conversation, also for a caller who has gone.

@@ -15,7 +15,7 @@ import (
 // callCommand is what the tasks of single calls are said to run.
 const callCommand = "tool.call"
 
-// longestHold is how long a single call waits for a decision at most: those who
+// longestHold is the time that a single call waits for a decision at most: those who
 // make them often give up after a minute.
 const longestHold = 45 * time.Second
 

@@ -33,7 +33,7 @@ type Parking struct {
 	// Young reports whether the bridge has just begun, so that devices may not be
 	// back yet. Nil: it has not.
 	Young func() bool
-	// Patience is how long the approval of a call may be waited for; 0 leaves
+	// Patience is the time that the approval of a call may be waited for; 0 leaves
 	// that to the bridge.
 	Patience time.Duration
 }

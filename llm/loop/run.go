@@ -92,7 +92,7 @@ func (u *run) reselect(ctx context.Context) {
 	u.request.Tools = u.offer(ctx)
 }
 
-// errTime is why a context of a run ends for its own limit.
+// errTime is the reason why a context of a run ends for its own limit.
 var errTime = protocol.Errorf(protocol.TimedOut, "the time for the answer is over")
 
 // margin is the part of a call's time that is kept for its answer.

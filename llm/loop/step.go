@@ -227,11 +227,11 @@ func (u *run) tellEdited(r *tools.Result, e *approval.Edited) {
 	}
 }
 
-// comeback is how long to wait for a device that is not back yet.
+// comeback is the time to wait for a device that is not back yet.
 const comeback = time.Second
 
-// electing is how long a store may be away for a moment, as while servers of a cluster
-// elect who leads them. It is less than a claim is remembered.
+// electing is the time that a store may be away for a moment, as while servers of a
+// cluster elect who leads them. It is less than a claim is remembered.
 const electing = claimed / 2
 
 // insist makes one call of a kept run. When the bridge has just begun, devices need
@@ -300,7 +300,7 @@ func keyOf(task string, c *chat.ToolCall, attempt int) string {
 	return "parked-" + hex.EncodeToString(sum[:16])
 }
 
-// claimed is how long the claim of a call is certainly remembered, so that
+// claimed is the time that the claim of a call is certainly remembered, so that
 // making the call again under its key tells whether it was made. It is less than
 // the time of any call.
 const claimed = time.Minute

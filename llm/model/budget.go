@@ -140,7 +140,7 @@ type reservation struct {
 	purses []*purse
 	tokens int64
 	cost   float64
-	// answer is how many tokens the answer may have, 0 if no budget bounds it.
+	// answer is the number of tokens that the answer may have, 0 if no budget bounds it.
 	answer int64
 }
 
@@ -330,7 +330,8 @@ func (d demand) leastCost() float64 {
 	return d.price.cost(chat.Usage{Input: int(d.input), Output: int(output)})
 }
 
-// answerFor is how many tokens an answer may have for a cost, with the question.
+// answerFor is the number of tokens that an answer may have for a cost, with the
+// question.
 func (d demand) answerFor(cost float64) int64 {
 	rest := cost - d.price.cost(chat.Usage{Input: int(d.input)})
 	return max(0, int64(min(rest*1e6/d.price.Output, mostAnswer*8)))

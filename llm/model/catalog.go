@@ -63,10 +63,10 @@ const (
 	defaultConcurrency = 256
 	defaultIdle        = 2 * time.Minute
 
-	// placePatience is how long a query waits when all providers of its model
+	// placePatience is the time that a query waits when all providers of its model
 	// are asked as much as they, or its principal, may be.
 	placePatience = 10 * time.Second
-	// leastWaiting is how many queries may wait at a provider with few places.
+	// leastWaiting is the number of queries that may wait at a provider with few places.
 	leastWaiting = 64
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// keptRevisions is how many earlier configurations can be looked up.
+// keptRevisions is the number of earlier configurations that can be looked up.
 const keptRevisions = 100
 
 // A history keeps every configuration that was put to work, one file each, so

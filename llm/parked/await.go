@@ -47,7 +47,7 @@ const (
 	maxReserve   = 5 * time.Second
 )
 
-// Until is how long a call that came with ctx waits for a decision that may be
+// Until is the time that a call that came with ctx waits for a decision that may be
 // waited for that long; less than zero leaves it to the settings.
 func (s *Service) Until(ctx context.Context, wait time.Duration) time.Time {
 	now := s.opts.Now()

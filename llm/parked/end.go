@@ -75,7 +75,7 @@ func (s *Service) opened(id protocol.TaskID, f *Failure) *Failure {
 	return &open
 }
 
-// err is why a task did not succeed, nil if it did.
+// err is the reason why a task did not succeed, nil if it did.
 func (s *Service) err(r *Record) error {
 	f := s.opened(r.ID, r.Failure)
 	if f == nil {

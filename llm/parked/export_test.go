@@ -9,5 +9,5 @@ func (s *Service) Attended(id protocol.TaskID) bool {
 	return len(s.heard[id]) > 0
 }
 
-// Tally is how many tasks have not ended, and what is kept of them.
+// Tally is the number of tasks that have not ended, and what is kept of them.
 func (s *Service) Tally() (tasks, bytes int) { return s.tally.total() }

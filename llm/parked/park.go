@@ -19,7 +19,7 @@ import (
 // ErrParked is what a [Continue] returns of a task that waits again.
 var ErrParked = errors.New("the task waits for an approval")
 
-// writing is how long the state of a task may take to be stored.
+// writing is the time that the state of a task may take to be stored.
 const writing = protocol.DefaultTimeout
 
 // An Order is what is to be kept: the call of a command that cannot go on now.

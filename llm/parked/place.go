@@ -46,7 +46,7 @@ func (s *Service) Place(call *commands.Call, p Patience) *Place {
 	return &Place{service: s, command: call.Command, who: call.Principal, patience: p, returnTo: call.ReturnAddress(), request: call.RequestID}
 }
 
-// Patience is how long the approval of a call may be waited for; 0 leaves that to
+// Patience is the time that the approval of a call may be waited for; 0 leaves that to
 // the bridge.
 func (p *Place) Patience() time.Duration { return time.Duration(p.patience.Expires) * time.Millisecond }
 

@@ -58,7 +58,7 @@ func (s *Service) tidy(ctx context.Context) {
 	}
 }
 
-// disownedFor is how long a task is watched for that may be stored although its
+// disownedFor is the time that a task is watched for that may be stored although its
 // caller was told otherwise.
 const disownedFor = 10 * time.Minute
 

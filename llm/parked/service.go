@@ -93,7 +93,7 @@ type turn struct {
 	done   chan struct{} // closed when it has ended or waits again
 }
 
-// errClosing is why tasks stop when the service closes: they go on later.
+// errClosing is the reason why tasks stop when the service closes: they go on later.
 var errClosing = protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
 
 // New makes a service. It follows the tables, so it comes before they are
@@ -187,7 +187,7 @@ func (s *Service) dequeue() []protocol.TaskID {
 	return ready
 }
 
-// tidyPace is how often it is looked whether those that wait may still.
+// tidyPace is the interval at which it is looked whether those that wait may still.
 const tidyPace = time.Minute
 
 // Run takes up what an earlier process has left, and what is decided from then

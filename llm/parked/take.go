@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// pause is how long a task waits that could not be taken up.
+// pause is the time that a task waits that could not be taken up.
 const pause = time.Second
 
 // later has a task looked at again after a pause, which is the longer the more often

@@ -133,7 +133,7 @@ func isResidentID(id string) bool {
 	return strings.ToUpper(id)[17] == "10X98765432"[sum%11]
 }
 
-// maxCardGroups is how many groups a card's number is written in at most.
+// maxCardGroups is the number of groups that a card's number is written in at most.
 const maxCardGroups = 5
 
 // cardsAmong are the numbers of payment cards among groups of digits.

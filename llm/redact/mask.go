@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// maxValues is how many values of one request get placeholders. Those beyond
+// maxValues is the number of values of one request that get placeholders. Those beyond
 // are replaced for good.
 const maxValues = 10_000
 
@@ -37,7 +37,7 @@ func New(rules []Rule) *Mask {
 	}
 }
 
-// Taken is how often something was replaced.
+// Taken is the number of times that something was replaced.
 func (m *Mask) Taken() int { return m.taken }
 
 // placeholder is what a placeholder looks like. It needs no escape in JSON.

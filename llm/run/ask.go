@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// askAgain is how often a model is asked again that failed in passing.
+	// askAgain is the number of times that a model is asked again that failed in passing.
 	askAgain = 2
 	// patience is for how long a run waits for its turn when too many ask.
 	patience     = 5 * time.Minute

@@ -64,7 +64,7 @@ func (c *conversation) since() requestEntry {
 }
 
 const (
-	// maxTalk is how many bytes of results a conversation keeps.
+	// maxTalk is the number of bytes of results that a conversation keeps.
 	maxTalk = 1 << 20
 	// smallResult is not worth dropping.
 	smallResult = 2 << 10

@@ -377,7 +377,7 @@ func (e *engine) handle(ctx context.Context, box *tools.Toolbox, calls []*chat.T
 	return all, nil
 }
 
-// fatality is why a run ends with a call.
+// fatality is the reason why a run ends with a call.
 func (h *handled) fatality() error {
 	if h.lost != nil {
 		return fault.Wrap(fault.Internal, h.lost, "what the run does cannot be recorded")

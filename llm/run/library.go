@@ -106,7 +106,7 @@ type volume struct {
 	files mount.FS
 }
 
-// maxLoaded is how many packages are kept read. Runs keep theirs anyway.
+// maxLoaded is the number of packages that are kept read. Runs keep theirs anyway.
 const maxLoaded = 16
 
 func (l *library) path(sum string) string { return filepath.Join(l.dir, sum+".zip") }

@@ -39,7 +39,7 @@ type Executor struct {
 // a model that calls a skill that asks a model that calls a skill is two deep.
 const MaxDepth = 4
 
-// grace is how long a tool may take to notice that its time is over. It may
+// grace is the time that a tool may take to notice that its time is over. It may
 // know better than its caller what became of the call.
 const grace = time.Second
 
@@ -68,7 +68,7 @@ type turn struct {
 	waits bool // a call waits for somebody to agree
 }
 
-// together is how many calls, from the first on, may run side by side.
+// together is the number of calls, from the first on, that may run side by side.
 func (t *turn) together(calls []*chat.ToolCall) int {
 	for i, c := range calls {
 		if tool, ok := t.box.Find(c.Name); ok && tool.Effect != commands.Read {

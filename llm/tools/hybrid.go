@@ -41,7 +41,7 @@ type HybridOptions struct {
 	Registerer prometheus.Registerer
 }
 
-// DefaultPatience is how long a [HybridRetriever] waits for vectors.
+// DefaultPatience is the time that a [HybridRetriever] waits for vectors.
 const DefaultPatience = 500 * time.Millisecond
 
 // A HybridRetriever finds tools by their words and by their meaning, as far as that is

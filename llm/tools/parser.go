@@ -237,7 +237,7 @@ func (p *parser) literal() (text []byte, ok bool) {
 	return text, true
 }
 
-// numberLength is how many bytes of a text are a JSON number.
+// numberLength is the number of bytes of a text that are a JSON number.
 func numberLength(text []byte) int {
 	digits := func(i int) int {
 		for i < len(text) && '0' <= text[i] && text[i] <= '9' {

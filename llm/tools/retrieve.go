@@ -50,7 +50,7 @@ func newIndex(list []*Tool) *index {
 	return x
 }
 
-// maxQuery is how many words of a query count.
+// maxQuery is the number of words of a query that count.
 const maxQuery = 64
 
 // rank adds up the scores of the tools. They are given back by release.

@@ -20,7 +20,7 @@ type selection struct {
 	box       *Toolbox
 }
 
-// maxBoxes is how many toolboxes a catalogue keeps: those that are asked for
+// maxBoxes is the number of toolboxes that a catalogue keeps: those that are asked for
 // again keep everything derived from them.
 const maxBoxes = 32
 
@@ -164,7 +164,7 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 	return nil
 }
 
-// mostNamed is how many withheld tools a pattern that nothing else fits is
+// mostNamed is the number of withheld tools that a pattern that nothing else fits is
 // answered with.
 const mostNamed = 3
 

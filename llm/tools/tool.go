@@ -89,7 +89,7 @@ func Stricter(a, b string) string {
 	return ""
 }
 
-// DefaultTimeout is how long a call of a tool may take that says nothing.
+// DefaultTimeout is the time that a call of a tool may take that says nothing.
 const DefaultTimeout = 120 * time.Second
 
 // A Declaration describes a tool.
@@ -164,10 +164,10 @@ type Environment struct {
 	// Parks says that whoever has the tools called can go on later: a call that
 	// somebody has to agree to is then Waiting, and not waited for.
 	Parks bool
-	// Patience is how long an approval may be waited for; 0 leaves that to the
+	// Patience is the time that an approval may be waited for; 0 leaves that to the
 	// gate.
 	Patience time.Duration
-	// Held is how long the caller itself waits for somebody to agree, if it has said
+	// Held is the time that the caller itself waits for somebody to agree, if it has said
 	// so; nil leaves that to whoever keeps the call.
 	Held *time.Duration
 	// Approval is the approval that a call waited for and is now made by, "" for

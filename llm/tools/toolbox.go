@@ -104,7 +104,7 @@ func ChatTools(list []*Tool) []chat.Tool {
 	return offered
 }
 
-// maxNearest is how many names a misspelt one is answered with.
+// maxNearest is the number of names that a misspelt one is answered with.
 const maxNearest = 3
 
 // Nearest are the names of tools that a misspelt one may have meant, the

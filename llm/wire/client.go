@@ -261,7 +261,7 @@ func (c *Client) now() time.Time {
 // longestRetry bounds what a service may ask for.
 const longestRetry = time.Hour
 
-// retryAfter is how long a service wants to be left alone.
+// retryAfter is the time that a service wants to be left alone.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
 		return seconds(ms / 1000)

@@ -11,7 +11,7 @@ import (
 type Profile struct {
 	// Strict models hold to the schemas of tools and answers to the letter.
 	Strict bool
-	// StrictTools is how many strict tools a request may have, 0 any number.
+	// StrictTools is the number of strict tools that a request may have, 0 any number.
 	StrictTools int
 	// Encrypted models reason, and give their reasoning back encrypted.
 	Encrypted bool

@@ -103,7 +103,7 @@ func (j *Joiner) End() string {
 	return rest
 }
 
-// incomplete is how many bytes at the end wait for more.
+// incomplete is the number of bytes at the end that wait for more.
 func incomplete(text []byte) int {
 	if high, ok := half(text, len(text)-3); ok && high < 0xDC00 {
 		return 3

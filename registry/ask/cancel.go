@@ -33,5 +33,5 @@ type cancelParams struct {
 	Reason string `json:"reason"`
 }
 
-// cancelExpiry is how long a cancellation is worth delivering.
+// cancelExpiry is the time that a cancellation is worth delivering.
 const cancelExpiry = time.Minute

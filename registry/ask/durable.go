@@ -154,7 +154,7 @@ func (w *durableWaiter) event(name string, data []byte) {
 	w.durable.Listener.Hear(n)
 }
 
-// recallPatience is how long an agent has to say what it knows of an invocation.
+// recallPatience is the time that an agent has to say what it knows of an invocation.
 const recallPatience = 5 * time.Second
 
 // Recall asks the agent for the result of an invocation that was sent before,

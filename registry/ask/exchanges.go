@@ -142,7 +142,7 @@ func (x *exchanges) leastBusy(peers []Peer) Peer {
 	return best
 }
 
-// openWith is how many exchanges an agent has.
+// openWith is the number of exchanges that an agent has.
 func (x *exchanges) openWith(p Peer) int {
 	if p.Agent == nil {
 		return 0
@@ -269,7 +269,7 @@ func (x *exchanges) endSome(key AgentKey, why func(target) *failure, which func(
 	}()
 }
 
-// open is how many exchanges there are.
+// open is the number of exchanges.
 func (x *exchanges) open() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

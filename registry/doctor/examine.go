@@ -241,7 +241,7 @@ func (e *examination) connection() {
 	}
 }
 
-// leftBecause is why the agent went, as far as that is known.
+// leftBecause is the reason why the agent went, as far as that is known.
 func (e *examination) leftBecause() string {
 	if e.agent.Offline == "" {
 		return ""
@@ -437,7 +437,7 @@ func aheadOrBehind(skew time.Duration) string {
 	return "behind"
 }
 
-// manyWaiting is how many messages may wait for a client that is there.
+// manyWaiting is the number of messages that may wait for a client that is there.
 const manyWaiting = 100
 
 // queue: what waits for it.

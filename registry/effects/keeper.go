@@ -139,7 +139,7 @@ func (k *Keeper) Begin(ctx context.Context, deed *Record) (r *Record, mine bool,
 	return r, mine, err
 }
 
-// stopped is why the outcome of a call is unknown whose process has ended.
+// stopped is the reason why the outcome of a call is unknown whose process has ended.
 const stopped = "the bridge stopped while the call was under way"
 
 // abandoned reports whether nobody will tell the end of a call any more.
@@ -262,7 +262,8 @@ func (k *Keeper) Await(ctx context.Context, seen *Record) (*Record, error) {
 	}
 }
 
-// lookAgain is how often those who wait for a call look at it without a change.
+// lookAgain is the interval at which those who wait for a call look at it without a
+// change.
 const lookAgain = 5 * time.Second
 
 // Doubtful are the deeds whose outcome a read of the skill can tell. Those of

@@ -262,7 +262,7 @@ func (n *node) planBounds(s *jsonschema.Schema) {
 	tighten(&n.maximum, s.ExclusiveMaximum, true, -1)
 }
 
-// shortDigits is how many decimal digits a float64 keeps: different numbers
+// shortDigits is the number of decimal digits that a float64 keeps: different numbers
 // of so many digits have different float64s, so comparing these is exact.
 // For longer numbers only "less" and "greater" are certain.
 const shortDigits = 15

@@ -61,7 +61,7 @@ func (x *index) get(agent ref, skill protocol.SkillID) pair {
 	return x.agents[agent][skill]
 }
 
-// count is how many skills of an agent besides one have documents.
+// count is the number of skills of an agent besides that one have documents.
 func (x *index) count(agent ref, besides protocol.SkillID) int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -59,7 +59,7 @@ func render(o object) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// depthOf is how many objects and arrays are within each other.
+// depthOf is the number of objects and arrays that are within each other.
 func depthOf(v any) int {
 	deepest := 0
 	switch v := v.(type) {

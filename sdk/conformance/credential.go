@@ -36,7 +36,7 @@ func acceptsRefusal(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// tokenLife is how long the first token is good.
+// tokenLife is the time that the first token is good.
 const tokenLife = 5 * time.Second
 
 // tokenUntil is a token that says when it expires. Nothing of it is verified

@@ -113,7 +113,7 @@ func (s *stage) echo(ctx context.Context) error {
 	return nil
 }
 
-// count is how often the capability count has run, this time included.
+// count is the number of times that the capability count has run, this time included.
 func (s *stage) count(ctx context.Context) (int, error) {
 	var result struct {
 		Count int `json:"count"`

@@ -146,7 +146,7 @@ func (p *proxy) deny(denied bool) {
 	p.denied = denied
 }
 
-// attempts is how many connections came so far.
+// attempts is the number of connections that came so far.
 func (p *proxy) attempts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

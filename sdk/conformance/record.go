@@ -88,7 +88,7 @@ func (r *record) await(ctx context.Context, patience time.Duration, place int, w
 	}
 }
 
-// count is how many sightings from a place on match.
+// count is the number of sightings from a place on that match.
 func (r *record) count(place int, match func(*sighting) bool) int {
 	seen, _ := r.since(place)
 	n := 0

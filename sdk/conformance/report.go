@@ -41,7 +41,7 @@ func newResult(c clause, err error, took time.Duration) Result {
 	return r
 }
 
-// Count is how many clauses have an outcome.
+// Count is the number of clauses that have an outcome.
 func (r *Report) Count(outcome string) int {
 	n := 0
 	for _, result := range r.Results {

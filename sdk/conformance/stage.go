@@ -27,7 +27,7 @@ type stage struct {
 	stillborn int // devices in a row that did not come to serve
 }
 
-// hopeless is how many devices in a row may fail to serve before the rest is
+// hopeless is the number of devices in a row that may fail to serve before the rest is
 // skipped: each takes all the patience there is.
 const hopeless = 3
 

@@ -37,7 +37,7 @@ type cursor struct {
 
 // Bounds of a query.
 const (
-	// maxChains is how many trails a query reads at most.
+	// maxChains is the number of trails that a query reads at most.
 	maxChains = 500
 	// maxCursor is the length of the text of a cursor over as many.
 	maxCursor = 20_000

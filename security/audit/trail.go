@@ -299,7 +299,7 @@ func (t *Trail) absorbed(e *Entry) bool {
 	return absorbed
 }
 
-// waiting is how many bytes are not stored.
+// waiting is the number of bytes that are not stored.
 func (t *Trail) waiting() int64 { return t.o.Local.Waiting() + t.shipping.Load() }
 
 // enqueue gives a record to the log. What must be recorded is taken even when
@@ -409,7 +409,8 @@ func (t *Trail) shippedAll(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// closePatience is how long a trail that closes waits for the next entry to be shipped.
+// closePatience is the time that a trail that closes waits for the next entry to be
+// shipped.
 const closePatience = 5 * time.Second
 
 // Close stores what waits and stops. Nothing is recorded afterwards. What ctx

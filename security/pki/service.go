@@ -123,7 +123,7 @@ type Service struct {
 	onEnd []func(Ended)
 }
 
-// enrolments is how many devices may enrol themselves at the same moment.
+// enrolments is the number of devices that may enrol themselves at the same moment.
 const enrolments = 64
 
 // Open opens the authorities, and makes them if there are none yet. The tables

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// keptFor is how long a decision is kept at most (source: ten minutes). It is
+// keptFor is the time that a decision is kept at most (source: ten minutes). It is
 // dropped before, the moment anything changes that it may depend on.
 const keptFor = 10 * time.Minute
 

@@ -216,7 +216,7 @@ func (e *Engine) moved(epoch *atomic.Uint64) {
 	}
 }
 
-// lookAgain is how often decisions that last, such as subscriptions, are made
+// lookAgain is the interval at which decisions that last, such as subscriptions, are made
 // again if a policy looks at the time.
 const lookAgain = 30 * time.Second
 

@@ -31,7 +31,7 @@ func (b *bucket) take(now int64, n, rate int) (wait time.Duration, ok bool) {
 	}
 }
 
-// wait is how long there is nothing to take.
+// wait is the time that there is nothing to take.
 func (b *bucket) wait(now int64, rate int) time.Duration {
 	if rate <= 0 {
 		return 0

@@ -50,7 +50,7 @@ func (r *Records) Reserve(owner protocol.Party) *protocol.Error {
 	return nil
 }
 
-// own is how many records a party may have.
+// own is the number of records that a party may have.
 func (r *Records) own(p protocol.Party) int {
 	switch {
 	case p.ID == "" || p.Kind == protocol.KindBridge:
@@ -89,7 +89,7 @@ func add[K comparable](to map[K]int, key K, n int) {
 	}
 }
 
-// Of is how many records a party has.
+// Of is the number of records that a party has.
 func (r *Records) Of(owner protocol.Party) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,7 +55,7 @@ func (c *ACMESettings) check() error {
 // acmeFolder is where the account and the certificates are, in the data folder.
 const acmeFolder = "acme"
 
-// acmeAgain is how long a name without a certificate waits to be tried again,
+// acmeAgain is the time that a name without a certificate waits to be tried again,
 // doubled each time. The library asks no sooner than after a minute.
 const (
 	acmeAgain     = 90 * time.Second

@@ -19,7 +19,7 @@ type files struct {
 	looked time.Time
 }
 
-// lookEvery is how often the files are looked at.
+// lookEvery is the interval at which the files are looked at.
 const lookEvery = 10 * time.Second
 
 // get is the certificate. When the files cannot be read, or do not belong

@@ -20,7 +20,7 @@ const (
 	RS256 = "RS256" // RSA; of OpenID Connect issuers only
 )
 
-// defaultLifetime is how long a token may last, unless its issuer is trusted
+// defaultLifetime is the time that a token may last, unless its issuer is trusted
 // with more.
 const defaultLifetime = 24 * time.Hour
 

@@ -302,7 +302,7 @@ func (v *Verifier) verifyProof(t *unverified) (*Token, error) {
 	return &Token{Principal: &who, Proof: cert}, nil
 }
 
-// LongestLife is how long any token that says when it was issued, and was by
+// LongestLife is the time that any token that says when it was issued, and was by
 // now, may be good for. Its issuer's clock may be ahead.
 func (v *Verifier) LongestLife() time.Duration {
 	longest := proofLifetime

@@ -17,7 +17,7 @@ func syncFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 // syncFolder makes the names in a folder durable.
 func syncFolder(f *os.File) error { return f.Sync() }
 
-// free is how many bytes may be written to the disk that holds a folder.
+// free is the number of bytes that may be written to the disk that holds a folder.
 func free(dir string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -238,7 +238,7 @@ func (l *Breaker) Run(ctx context.Context) error {
 	}
 }
 
-// untilCheck is how long a VFS that answered needs not be checked on.
+// untilCheck is the time that a VFS that answered needs not be checked on.
 func (l *Breaker) untilCheck() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// errPaused is why nothing is carried over.
+// errPaused is the reason why nothing is carried over.
 var errPaused = protocol.Errorf(protocol.InvalidState, "the mirror is paused")
 
 // Paused reports whether nothing is carried over.
@@ -203,7 +203,7 @@ func (e *Engine) trimVersions() error {
 	return e.state.forgetLosers(func(l *Loser) bool { return gone[l.Kept] })
 }
 
-// trimEvery is how often kept copies are looked through.
+// trimEvery is the interval at which kept copies are looked through.
 const trimEvery = time.Hour
 
 // forgetLosers forgets conflicts that a condition holds for.

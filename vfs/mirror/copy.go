@@ -51,7 +51,7 @@ func (x *sources) drop(sum Sum) {
 	}
 }
 
-// spareSources is how many contents are known beyond those of files that are
+// spareSources is the number of contents that are known beyond those of files that are
 // there.
 const spareSources = 1000
 

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// worthChunks is how many chunks a file must have for its chunks to be
+// worthChunks is the number of chunks that a file must have for its chunks to be
 // compared: below, that costs more than it saves.
 const worthChunks = 4
 

@@ -352,7 +352,7 @@ func (f *fake) all() map[string]string {
 	return m
 }
 
-// size is how many files there have ever been.
+// size is the number of files there that have ever been.
 func (f *fake) size() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

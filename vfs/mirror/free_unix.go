@@ -4,8 +4,8 @@ package mirror
 
 import "golang.org/x/sys/unix"
 
-// freeSpace is how many bytes may be written to the disk that holds a folder, -1
-// if nobody knows.
+// freeSpace is the number of bytes that may be written to the disk that holds a folder,
+// -1 if nobody knows.
 func freeSpace(dir string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -29,7 +29,7 @@ type intent struct {
 // Bounds of the memory of unconfirmed changes.
 const (
 	maxIntents = 16 // of a path
-	// intentLife is how long a VFS may take to carry out a request after its
+	// intentLife is the time that a VFS may take to carry out a request after its
 	// sender has given up: a change that has not happened by then never does.
 	intentLife = 10 * time.Minute
 )

@@ -235,7 +235,7 @@ func (l *listing) split(paths []string) (come, gone []string) {
 	return come, gone
 }
 
-// pageSize is how many files are asked for at once.
+// pageSize is the number of files that are asked for at once.
 const pageSize = 1000
 
 // listAnyway is after how long a VFS is asked for everything although it says

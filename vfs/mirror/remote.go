@@ -124,7 +124,7 @@ type Copier interface {
 	PutCopy(ctx context.Context, path, from string, version uint64, o PutOptions) (File, error)
 }
 
-// refusal is why one file cannot be stored or read, while the VFS as such
+// refusal is the reason why one file cannot be stored or read, while the VFS as such
 // works.
 func refusal(err error) bool {
 	switch protocol.CodeOf(err) {

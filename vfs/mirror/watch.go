@@ -53,7 +53,7 @@ func (w *Watcher) Close() error {
 	return err
 }
 
-// Watched is how many folders are watched.
+// Watched is the number of folders that are watched.
 func (w *Watcher) Watched() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,7 +20,7 @@ type backlog struct {
 	refused map[string]refused
 }
 
-// refused is why a path is not mirrored.
+// refused is the reason why a path is not mirrored.
 type refused struct {
 	reason string
 	found  bool // by a scan, which looks again

@@ -34,7 +34,7 @@ type Options struct {
 	TLS    *tls.Config // nil for the system's roots
 	// Control is asked before a connection is made, see net.Dialer.
 	Control func(network, address string, c syscall.RawConn) error
-	// Patience is how long an answer, or the next piece of one, may take;
+	// Patience is the time that an answer, or the next piece of one, may take;
 	// default 20 s.
 	Patience time.Duration
 }
@@ -130,7 +130,7 @@ func (c *Client) request(ctx context.Context, method, what string, query url.Val
 	return r, nil
 }
 
-// attempts is how often a question is asked that changes nothing, when the
+// attempts is the number of times that a question is asked that changes nothing, when the
 // connection fails.
 const attempts = 2
 

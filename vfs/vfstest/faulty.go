@@ -53,7 +53,7 @@ func (f *Faulty) FailAfter(n int, how Fault) {
 	f.after, f.fault = n, how
 }
 
-// Calls is how many calls there were.
+// Calls is the number of calls.
 func (f *Faulty) Calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

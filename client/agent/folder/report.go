@@ -68,8 +68,8 @@ type Rescan struct {
 	Contents bool  `json:"contents"`
 }
 
-// reportEvery is how often a folder is reported at least, and a tenth of it how
-// often at most.
+// reportEvery is the interval at which a folder is reported at least, and a tenth of it
+// how often at most.
 const reportEvery = 10 * time.Second
 
 // Bounds of what a report has, and of what an answer may order.

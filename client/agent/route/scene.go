@@ -82,7 +82,7 @@ func (o *Options) declare(ctx context.Context) error {
 	return nil
 }
 
-// lookEvery is how often the scene is looked at without an event: one may be
+// lookEvery is the interval at which the scene is looked at without an event: one may be
 // lost with a connection.
 const lookEvery = 10 * time.Second
 

@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// errOutput is why a script that writes too much is killed.
+// errOutput is the reason why a script that writes too much is killed.
 var errOutput = errors.New("output over the limit")
 
 // exitState is how a script ended.

@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// MaxSkills is how many skill folders one directory may hold.
+// MaxSkills is the number of skill folders that one directory may hold.
 const MaxSkills = 1000
 
 // A Library is a directory of skill folders. A folder whose skill.yaml breaks

@@ -20,7 +20,7 @@ type Command struct {
 // CommandFilter is the filter of the topics of commands.
 func (s *Publisher) CommandFilter() string { return protocol.NewTopics(s.Root).Entity("+", "+/set") }
 
-// commandWithin is how long a command may take, and approvalWithin how long
+// commandWithin is the time that a command may take, and approvalWithin how long
 // somebody may take to agree to one first.
 const (
 	commandWithin  = 30 * time.Second

@@ -185,7 +185,7 @@ func (u *upload) missing() (runs [][2]int) {
 
 func (u *upload) has(n int) bool { return u.have[n/64]&(1<<(n%64)) != 0 }
 
-// size is how many bytes a chunk has.
+// size is the number of bytes that a chunk has.
 func (u *upload) size(n int) int {
 	if n == u.count-1 {
 		return int(u.init.Size - int64(n)*int64(u.init.ChunkSize))

@@ -28,8 +28,8 @@ const (
 	payloadInvalid   = 0x99
 )
 
-// expiry is how long a message waits for whom it is for: no request waits longer for its
-// answer.
+// expiry is the time that a message waits for whom it is for: no request waits longer
+// for its answer.
 const expiry = time.Minute
 
 // Options configure [Topics]. Publish and Log are needed.

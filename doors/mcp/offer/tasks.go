@@ -17,7 +17,7 @@ import (
 // TaskCommand is what tasks of calls by MCP clients are said to run.
 const TaskCommand = "mcp.call"
 
-// keptFor is how long every task can at least be asked for after its end.
+// keptFor is the time that every task can at least be asked for after its end.
 const keptFor = 24 * time.Hour
 
 // tasks are the bridge's tasks as MCP clients see them: those of calls that take
@@ -140,7 +140,7 @@ func (m tasks) fill(ctx context.Context, env tools.Environment, t *mcpdoor.Task,
 	return nil
 }
 
-// why is why a rollout is paused or aborted, behind what it is.
+// why is the reason why a rollout is paused or aborted, behind what it is.
 func (s *shownTask) why() string {
 	if s.Group == nil || s.Group.Rollout == nil || s.Group.Rollout.Reason == "" {
 		return ""

@@ -253,7 +253,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// mostAtOnce is how many messages are published before their records are removed.
+// mostAtOnce is the number of messages that are published before their records are
+// removed.
 const mostAtOnce = 256
 
 // due takes from the queue what is due, and tells how long the next one waits; less

@@ -185,7 +185,7 @@ func (j *judge) foreign() {
 	}
 }
 
-// count is how many of the indexes, which rise, are between two.
+// count is the number of the indexes, which rise, that are between two.
 func count(indexes []int, after, before int) int {
 	from, _ := slices.BinarySearch(indexes, after+1)
 	to, _ := slices.BinarySearch(indexes, before)

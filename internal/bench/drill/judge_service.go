@@ -47,7 +47,7 @@ func followsService(stream string) bool {
 	return !strings.HasPrefix(stream, "stubborn-") && !strings.HasPrefix(stream, streamProbe)
 }
 
-// falseProbes is how many probes in a row fail on a node that says before and
+// falseProbes is the number of probes in a row that fail on a node that says before and
 // after each that it is ready, before that counts as untrue: some are under way
 // when it learns.
 const falseProbes = 10

@@ -35,7 +35,7 @@ var stepName = regexp.MustCompile(`-step-[0-9]$`)
 // stepOf names a step of a job, which is what the agent counts.
 func stepOf(id string, number int) string { return fmt.Sprintf("%s-step-%d", id, number) }
 
-// thinks is how long a model takes for an answer: long enough that faults come
+// thinks is the time that a model takes for an answer: long enough that faults come
 // upon works under way.
 const thinks = 200 * time.Millisecond
 

@@ -76,7 +76,7 @@ func Schedule(seed uint64, faults []Fault, laps int, longest time.Duration) []Ro
 	return rounds
 }
 
-// hold is how long a fault lasts: a bridge that stands still does so from just
+// hold is the time that a fault lasts: a bridge that stands still does so from just
 // over the verdict to long after it.
 func hold(random *rand.Rand, fault Fault, longest time.Duration) time.Duration {
 	const verdict = 5 * time.Second

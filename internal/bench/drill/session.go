@@ -91,7 +91,7 @@ func (s *session) leave(abrupt bool) {
 	<-s.done
 }
 
-// patience is how long the client waits for a sign of life.
+// patience is the time that the client waits for a sign of life.
 func (s *session) patience() time.Duration {
 	return min(shortPatience<<min(s.silent.Load(), 10), longPatience)
 }
@@ -383,14 +383,14 @@ func (s *session) connected() bool {
 	return s.wire != nil
 }
 
-// acks is how many messages were acknowledged until now, if only with an error.
+// acks is the number of messages that were acknowledged until now, if only with an error.
 func (s *session) acks() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.settled
 }
 
-// waiting is how many messages are not acknowledged.
+// waiting is the number of messages that are not acknowledged.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

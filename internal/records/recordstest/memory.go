@@ -94,7 +94,7 @@ func (m *Memory[T]) Restart() {
 	m.tell = nil
 }
 
-// Writes is how many changes were made.
+// Writes is the number of changes that were made.
 func (m *Memory[T]) Writes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

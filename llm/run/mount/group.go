@@ -231,7 +231,8 @@ func (g *group) Write(ctx context.Context, path string, data []byte, o WriteOpti
 	return nil
 }
 
-// appendTries is how often an append begins again because the file has changed.
+// appendTries is the number of times that an append begins again because the file has
+// changed.
 const appendTries = 8
 
 // Append implements [FS]: it makes a new version of the file.

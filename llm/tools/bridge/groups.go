@@ -157,7 +157,7 @@ func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 	return fix(x, chosen)
 }
 
-// maxNamed is how many members an error names.
+// maxNamed is the number of members that an error names.
 const maxNamed = 20
 
 // choose lists the members that are meant, by name.

@@ -52,7 +52,7 @@ const reserved = "skill."
 // document is the capability that reads the documents of a skill.
 const document protocol.CapabilityID = reserved + "document"
 
-// maxListed is how many skills of a space are made tools of, the oldest first.
+// maxListed is the number of skills of a space that are made tools of, the oldest first.
 const maxListed = 10_000
 
 // Skills are a source of tools: one for each capability of each skill, by the

@@ -42,7 +42,7 @@ type CompleteResult struct {
 	Untrusted bool     `json:"untrusted" doc:"always true: the texts are the server's"`
 }
 
-// maxValues is how many values are proposed at most, as the protocol wants.
+// maxValues is the number of values that are proposed at most, as the protocol wants.
 const maxValues = 100
 
 // Complete has a server propose values.

@@ -118,7 +118,7 @@ func (u *usage) tokens() chat.Usage {
 	}
 }
 
-// reasonOf is why an answer ended, in the words of OpenAI and of others.
+// reasonOf is the reason why an answer ended, in the words of OpenAI and of others.
 func reasonOf(reason string) chat.FinishReason {
 	switch strings.ToLower(reason) {
 	case "stop", "eos", "eos_token", "stop_sequence", "end_turn":

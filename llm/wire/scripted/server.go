@@ -112,7 +112,7 @@ func (s *Server) leave() {
 	s.gone++
 }
 
-// Gone is how many clients went away before they were answered.
+// Gone is the number of clients that went away before they were answered.
 func (s *Server) Gone() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func (h *house) many(count int) {
 
 func capNumber(i int) protocol.CapID { return protocol.CapID(fmt.Sprintf("cap%d", i)) }
 
-// openFiles is how many descriptors the process has, 0 where nobody can tell.
+// openFiles is the number of descriptors that the process has, 0 where nobody can tell.
 func openFiles() int {
 	list, _ := os.ReadDir("/proc/self/fd")
 	return len(list)

@@ -131,5 +131,5 @@ func revisionOf(ctx context.Context, files vfs.Files, folder string) (string, er
 	return r.Revision(ctx, vfs.MirrorGroup, folder)
 }
 
-// patience is how long the VFS may take to say whether it has changed.
+// patience is the time that the VFS may take to say whether it has changed.
 const patience = 2 * time.Second

@@ -70,7 +70,7 @@ var documents = []string{"cap.json", "group.json", "links.json"}
 // Disk is the folder of a Cap whose files are its own.
 const Disk = "disk"
 
-// rarely is how often a Cap that is mirrored in real time is looked at as a
+// rarely is the interval at which a Cap that is mirrored in real time is looked at as a
 // whole while the system tells of all changes in its folder.
 const rarely = 10 * time.Minute
 

@@ -201,14 +201,14 @@ func (l *Log) save(end int64, era int) error {
 	return nil
 }
 
-// Saved is how many bytes of the journal are durable.
+// Saved is the number of bytes of the journal that are durable.
 func (l *Log) Saved() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.saved
 }
 
-// Size is how many bytes the journal has.
+// Size is the number of bytes that the journal has.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
