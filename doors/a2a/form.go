@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,11 +49,22 @@ func (d *Door) form(ctx context.Context, env tools.Environment, s *task.Standing
 	}
 	if len(said) > 0 {
 		t.Status.Message = &Message{
-			ID: string(s.ID) + "-" + strings.ToLower(strings.TrimPrefix(string(t.Status.State), "TASK_STATE_")), Context: t.Context, Task: t.ID,
+			ID: string(s.ID) + "-" + strings.ToLower(strings.TrimPrefix(string(t.Status.State), "TASK_STATE_")) + turnOf(s), Context: t.Context, Task: t.ID,
 			Role: roleAgent, Parts: said,
 		}
 	}
 	return t
+}
+
+// turnOf tells questions of a workflow from another that are worded alike.
+func turnOf(s *task.Standing) string {
+	var run struct {
+		Turns int `json:"turns"`
+	}
+	if s.State != task.Waiting || s.Waits != nil || json.Unmarshal(s.Result, &run) != nil {
+		return ""
+	}
+	return "-" + strconv.Itoa(run.Turns)
 }
 
 // changed is when the status of a task changed.

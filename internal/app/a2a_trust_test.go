@@ -224,6 +224,9 @@ func TestAWorkflowIsATaskThatAsksItsUser(t *testing.T) {
 	}
 	c.send(t, "m-2", `{"text":"The kitchen."}`, fmt.Sprintf(`,"taskId":%q`, task.ID))
 	eventually.Holds(t, "the workflow has said more", func() bool { return c.get(t, task.ID).says() == "Warm in the kitchen." })
+	if later := c.get(t, task.ID).Status.Message.ID; later == task.Status.Message.ID {
+		t.Errorf("two questions are one message, %s", later)
+	}
 	if result, fault := c.rpc(t, "CancelTask", fmt.Sprintf(`{"id":%q}`, task.ID)); fault != nil {
 		t.Errorf("cancel: %s %+v", result, fault)
 	}
