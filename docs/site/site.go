@@ -194,7 +194,7 @@ type found struct {
 }
 
 // notSearched are pages made of long tables that hide everything else.
-var notSearched = []string{"mqtt-conformance.md", "a2a-conformance.md", "a2a-mqtt-conformance.md", "protocol-conformance.md"}
+var notSearched = []string{"mqtt-conformance.md", "a2a-conformance.md", "a2a-mqtt-conformance.md", "nats-agents-conformance.md", "protocol-conformance.md"}
 
 func searchIndex(pages []*page) []found {
 	var list []found

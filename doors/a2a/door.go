@@ -21,7 +21,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// Name marks calls by this door.
+// Name marks calls by this door, unless its options name another.
 const Name = "a2a"
 
 // Command is what the tasks of messages are said to run.
@@ -55,6 +55,7 @@ type Router interface {
 
 // Options configure a [Door]. All but the last are needed.
 type Options struct {
+	Name      string // marks calls, default [Name]
 	Catalogue *tools.Catalogue
 	Executor  *tools.Executor
 	Keeper    Keeper
@@ -102,6 +103,7 @@ type Door struct {
 
 // New makes a door.
 func New(o Options) *Door {
+	o.Name = cmp.Or(o.Name, Name)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	o.MaxRequests = cmp.Or(o.MaxRequests, 4096)
 	o.Version = cmp.Or(o.Version, "dev")
@@ -139,6 +141,11 @@ func (c *caller) who() *protocol.Principal { return c.env.Principal }
 
 // ask runs a command as the caller.
 func (d *Door) ask(ctx context.Context, env tools.Environment, command string, params any) (json.RawMessage, error) {
+	return d.follow(ctx, env, command, params, nil)
+}
+
+// follow runs a command as the caller, and passes on its events.
+func (d *Door) follow(ctx context.Context, env tools.Environment, command string, params any, emit func(*protocol.Event)) (json.RawMessage, error) {
 	text, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
@@ -149,9 +156,9 @@ func (d *Door) ask(ctx context.Context, env tools.Environment, command string, p
 	}
 	request := protocol.Request{
 		Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Command: command, Params: text,
-		Metadata: protocol.Metadata{Timeout: timeout, TraceID: env.TraceID},
+		Metadata: protocol.Metadata{Timeout: timeout, TraceID: env.TraceID, Events: emit != nil},
 	}
-	answer := d.opts.Router.Handle(ctx, commands.Inbound{Principal: env.Principal, Request: &request, Door: Name, Traceparent: env.Traceparent})
+	answer := d.opts.Router.Handle(ctx, commands.Inbound{Principal: env.Principal, Request: &request, Door: d.opts.Name, Traceparent: env.Traceparent, Emit: emit})
 	if answer.Err != nil {
 		return nil, answer.Err
 	}

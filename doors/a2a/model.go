@@ -136,13 +136,21 @@ type StreamResponse struct {
 
 // state is the state that an event tells of, "" if none.
 func (e *StreamResponse) state() TaskState {
-	switch {
-	case e.Task != nil:
-		return e.Task.Status.State
-	case e.Status != nil:
-		return e.Status.Status.State
+	if s := e.status(); s != nil {
+		return s.State
 	}
 	return ""
+}
+
+// status is the status that an event tells of, nil if none.
+func (e *StreamResponse) status() *Status {
+	switch {
+	case e.Task != nil:
+		return &e.Task.Status
+	case e.Status != nil:
+		return &e.Status.Status
+	}
+	return nil
 }
 
 // A PushConfig says who is to be told of a task.

@@ -30,6 +30,7 @@ type plan struct {
 	run   json.RawMessage // params of the workflow to start
 	query string          // for the language model
 	tools []string        // that it may use
+	write func(string)    // takes its words as they come; nil: nobody does
 }
 
 // An order is what the data of a message can say.
@@ -222,7 +223,9 @@ func (d *Door) startRun(ctx context.Context, env tools.Environment, p *plan) err
 
 // askModel has the language model answer.
 func (d *Door) askModel(ctx context.Context, env tools.Environment, p *plan) (json.RawMessage, error) {
-	answer, err := d.ask(ctx, env, queryCommand, map[string]any{"query": p.query, "tools": p.tools, "approval_wait_ms": 0})
+	answer, err := d.follow(ctx, env, queryCommand, map[string]any{
+		"query": p.query, "tools": p.tools, "approval_wait_ms": 0, "stream": p.write != nil,
+	}, written(p.write))
 	if err != nil {
 		return nil, err
 	}
@@ -239,4 +242,20 @@ func (d *Door) askModel(ctx context.Context, env tools.Environment, p *plan) (js
 		return nil, protocol.Errorf(protocol.LLMRefused, "%s", failure)
 	}
 	return json.Marshal(outcome{artifacts})
+}
+
+// written passes the words of a language model on as they come.
+func written(to func(string)) func(*protocol.Event) {
+	if to == nil {
+		return nil
+	}
+	return func(e *protocol.Event) {
+		var delta struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if e.Name == "llm.delta" && json.Unmarshal(e.Data, &delta) == nil && delta.Type == "text_delta" {
+			to(delta.Text)
+		}
+	}
 }

@@ -23,6 +23,7 @@ type sending struct {
 	push      *PushConfig // nil: nobody is to be told
 	history   *int
 	immediate bool
+	write     func(text string) // takes the words of a language model as they come; nil: they come whole
 }
 
 func readSending(r *reader) *sending {

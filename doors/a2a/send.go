@@ -78,6 +78,7 @@ func (d *Door) sendNamed(ctx context.Context, c *caller, s *sending) (protocol.T
 // begin has a plan carried out as a task.
 func (d *Door) begin(ctx context.Context, c *caller, s *sending, p *plan) (protocol.TaskID, error) {
 	m := s.message
+	p.write = s.write
 	if m.Context == "" {
 		m.Context = uuid.NewString()
 	}
@@ -97,7 +98,7 @@ func (d *Door) begin(ctx context.Context, c *caller, s *sending, p *plan) (proto
 	if env.TraceID == "" {
 		env.TraceID = protocol.NewID()
 	}
-	call := &commands.Call{Principal: c.who(), Command: Command, TraceID: env.TraceID, Deadline: time.Now().Add(protocol.MaxTimeout), Door: Name}
+	call := &commands.Call{Principal: c.who(), Command: Command, TraceID: env.TraceID, Deadline: time.Now().Add(protocol.MaxTimeout), Door: d.opts.Name}
 	tell := func(p tools.Progress) {
 		call.Emit("task.progress", map[string]any{"percent": p.Percent, "message": p.Message})
 	}

@@ -47,6 +47,7 @@ type Options struct {
 	Dev bool
 	// Offered are capabilities that somebody may invoke, at most so many.
 	Offered    func(ctx context.Context, who *protocol.Principal, most int) []Capability
+	Agents     Agents // needed if the settings have an owner of agents
 	Root       string // of the bridge's topics
 	BridgeID   string
 	Version    string // of the program
@@ -73,12 +74,15 @@ type Door struct {
 	key       string // of those who show none
 	conn      *nats.Conn
 	service   *service
+	agents    *agents // nil without
 	strangers chan struct{}
 	places    *fair.Semaphore
 	metrics   metrics
 
 	ctx     context.Context // of what is under way
 	end     context.CancelFunc
+	beating context.Context // until no more requests are taken
+	hush    context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -93,15 +97,22 @@ func Open(o Options) (*Door, error) {
 		places: fair.New(fair.Options{What: "NATS requests under way", Capacity: maxRequests}),
 	}
 	d.ctx, d.end = context.WithCancel(context.Background())
+	d.beating, d.hush = context.WithCancel(d.ctx)
 	if d.conn, err = nats.Connect(o.Settings.URL, append(o.Settings.options(), d.connection()...)...); err != nil {
 		d.end()
 		return nil, fmt.Errorf("doors.nats: connect to %s: %w", natsd.Redact(o.Settings.URL), err)
 	}
 	d.service = newService(d)
+	if o.Settings.Agents != "" {
+		d.agents = newAgents(d)
+	}
 	if err := d.serve(); err != nil {
 		d.end()
 		d.conn.Close()
 		return nil, err
+	}
+	if d.agents != nil {
+		d.running.Go(func() { d.agents.beat(d.beating) })
 	}
 	return d, nil
 }
@@ -136,8 +147,8 @@ func (d *Door) connection() []nats.Option {
 // serve subscribes to requests, and to what is asked of the service.
 func (d *Door) serve() error {
 	work := map[string]nats.MsgHandler{
-		d.Root + ".bridge.request":              d.handler(d.envelope),
-		d.Root + "." + skillLevel + "." + "*.*": d.handler(d.skill),
+		d.Root + ".bridge.request":              d.handler(nil, d.envelope),
+		d.Root + "." + skillLevel + "." + "*.*": d.handler(nil, d.skill),
 	}
 	for subject, handle := range work {
 		if err := bounded(d.conn.QueueSubscribe(subject, queue, handle)); err != nil {
@@ -148,6 +159,9 @@ func (d *Door) serve() error {
 		if err := bounded(d.conn.Subscribe(subject, handle)); err != nil {
 			return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
 		}
+	}
+	if d.agents != nil {
+		return d.agents.serve()
 	}
 	return nil
 }
@@ -163,6 +177,7 @@ func bounded(s *nats.Subscription, err error) error {
 // Close takes no more requests, and lets those that are under way be answered
 // while ctx lasts.
 func (d *Door) Close(ctx context.Context) error {
+	d.hush()
 	_ = d.conn.Drain() // ends the subscriptions; the connection is closed below in any case
 	answered := make(chan struct{})
 	go func() { d.running.Wait(); close(answered) }()
@@ -176,10 +191,14 @@ func (d *Door) Close(ctx context.Context) error {
 	return nil
 }
 
-// handler runs requests by a function, each on a goroutine of its own.
-func (d *Door) handler(run func(r *request) *protocol.Response) nats.MsgHandler {
+// handler runs requests by a function, each on a goroutine of its own. Begin, unless
+// it is nil, sees a request before that.
+func (d *Door) handler(begin func(r *request), run func(r *request) *protocol.Response) nats.MsgHandler {
 	return func(m *nats.Msg) {
 		r := &request{Msg: m, began: time.Now()}
+		if begin != nil {
+			begin(r)
+		}
 		if d.foreign(m.Reply) {
 			d.Log.Warn("a NATS request names a subject of the bridge's own for its answer", "subject", m.Subject, "reply", m.Reply)
 			return
@@ -198,7 +217,7 @@ func (d *Door) handler(run func(r *request) *protocol.Response) nats.MsgHandler 
 // them for requests, or carry them to MQTT, and it is nobody's deputy.
 func (d *Door) foreign(reply string) bool {
 	first, _, _ := strings.Cut(reply, ".")
-	if first == d.Root || strings.HasPrefix(first, "$") {
+	if first == d.Root || strings.HasPrefix(first, "$") || d.agents != nil && first == agentsRoot {
 		return reply != ""
 	}
 	for _, filter := range d.Settings.Subscribe {
@@ -248,6 +267,10 @@ func (d *Door) failure(err *protocol.Error) *protocol.Response {
 // answer sends what came of a request to who waits for it, with the headers that
 // NATS micro has for errors.
 func (d *Door) answer(r *request, response *protocol.Response) {
+	if r.stream != nil {
+		d.agents.end(r, response.Err)
+		return
+	}
 	d.service.count(r, response.Err)
 	if r.Reply == "" {
 		return

@@ -45,7 +45,7 @@ func TestThePageHasGoodSettings(t *testing.T) {
 	if err := decoder.Decode(&file); err != nil {
 		t.Fatal(err)
 	}
-	if s := file.Doors.NATS; !s.On() || s.Principal == "" || len(s.Publish) != 1 || len(s.Subscribe) != 1 {
+	if s := file.Doors.NATS; !s.On() || s.Principal == "" || s.Agents == "" || len(s.Publish) != 1 || len(s.Subscribe) != 1 {
 		t.Errorf("the page's settings are %+v", s)
 	}
 	file.Doors.NATS.Check("aibridge", t.Errorf)

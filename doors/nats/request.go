@@ -29,6 +29,8 @@ type request struct {
 	who   *protocol.Principal
 	began time.Time
 	bare  bool // the answer has no envelope
+
+	stream *stream // of the answer to a prompt, nil of other requests
 }
 
 // body is the answer as the request wants it.

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"net/http"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,26 +28,28 @@ type service struct {
 	door     *Door
 	identity micro.ServiceIdentity
 	started  time.Time
-
-	mu    sync.Mutex
-	stats map[string]*micro.EndpointStats // by subject; of capabilities, by space and subject
+	tally    tally // by subject; of capabilities, by space and subject
 }
 
 // semantic is what the version of a service must be.
 var semantic = regexp.MustCompile(`^v?((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?)$`)
 
 func newService(d *Door) *service {
-	version := "0.0.0"
-	if found := semantic.FindStringSubmatch(d.Version); found != nil {
-		version = found[1]
-	}
 	return &service{
-		door: d, started: time.Now().UTC(), stats: map[string]*micro.EndpointStats{},
+		door: d, started: time.Now().UTC(),
 		identity: micro.ServiceIdentity{
-			Name: ServiceName, ID: nuid.Next(), Version: version,
+			Name: ServiceName, ID: nuid.Next(), Version: semanticVersion(d.Version),
 			Metadata: map[string]string{"bridge_id": d.BridgeID, "protocol": protocol.Version},
 		},
 	}
+}
+
+// semanticVersion is the version of the program as services tell it.
+func semanticVersion(version string) string {
+	if found := semantic.FindStringSubmatch(version); found != nil {
+		return found[1]
+	}
+	return "0.0.0"
 }
 
 // subjects are the control subjects of the service, with what answers there.
@@ -147,18 +148,12 @@ func endpointName(c Capability) string {
 func (s *service) statistics() micro.Stats {
 	told := micro.Stats{ServiceIdentity: s.identity, Type: micro.StatsResponseType, Started: s.started}
 	endpoints, space := s.endpoints()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i, e := range endpoints {
-		stats := micro.EndpointStats{}
 		key := e.Subject
 		if i > 0 { // a capability
 			key = string(space) + " " + key
 		}
-		if known := s.stats[key]; known != nil {
-			stats = *known
-			stats.AverageProcessingTime = stats.ProcessingTime / time.Duration(stats.NumRequests)
-		}
+		stats := s.tally.of(key)
 		stats.Name, stats.Subject, stats.QueueGroup = e.Name, e.Subject, e.QueueGroup
 		told.Endpoints = append(told.Endpoints, &stats)
 	}
@@ -168,30 +163,9 @@ func (s *service) statistics() micro.Stats {
 // count notes what came of a request. Subjects that nothing ever succeeded on are
 // the clients' to invent, and are not counted.
 func (s *service) count(r *request, err *protocol.Error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	key := r.Subject
 	if r.bare {
 		key = string(r.who.Home()) + " " + key
 	}
-	stats := s.stats[key]
-	if stats == nil {
-		if r.bare && err != nil {
-			return
-		}
-		if len(s.stats) > maxListed {
-			for any := range s.stats { // skills come and go
-				delete(s.stats, any)
-				break
-			}
-		}
-		stats = &micro.EndpointStats{}
-		s.stats[key] = stats
-	}
-	stats.NumRequests++
-	stats.ProcessingTime += time.Since(r.began)
-	if err != nil {
-		stats.NumErrors++
-		stats.LastError = string(err.Code) // its text is for who asked
-	}
+	s.tally.note(key, r.began, err, r.bare)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -20,12 +21,17 @@ type Settings struct {
 	Key         string `yaml:"key" doc:"PEM file with the client certificate's key"`
 	Principal   string `yaml:"principal" doc:"file with the API key that requests without a credential of their own and mapped messages count as; without it such requests are refused"`
 
+	Agents string `yaml:"agents" doc:"owner of the bridge's agents by the agent protocol of Synadia, a token of subjects; off when empty"`
+
 	Publish   []string `yaml:"publish" doc:"topic filters of MQTT whose messages go to NATS"`
 	Subscribe []string `yaml:"subscribe" doc:"topic filters of MQTT whose subjects are subscribed to in NATS, and published here"`
 }
 
 // On reports whether there is a NATS to serve.
 func (s *Settings) On() bool { return s.URL != "" }
+
+// ownerForm is that of an owner of agents.
+var ownerForm = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
 
 // maxFilters bounds the filters in one direction.
 const maxFilters = 64
@@ -34,13 +40,19 @@ const maxFilters = 64
 // which are not mapped.
 func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 	if !s.On() {
-		if s.Credentials != "" || s.CA != "" || s.Cert != "" || s.Key != "" || s.Principal != "" || len(s.Publish) > 0 || len(s.Subscribe) > 0 {
+		if s.Credentials != "" || s.CA != "" || s.Cert != "" || s.Key != "" || s.Principal != "" || s.Agents != "" || len(s.Publish) > 0 || len(s.Subscribe) > 0 {
 			fail("doors.nats.url: is needed by the other settings of doors.nats")
 		}
 		return
 	}
 	if (s.Cert == "") != (s.Key == "") {
 		fail("doors.nats: cert and key go together")
+	}
+	if s.Agents != "" && !ownerForm.MatchString(s.Agents) {
+		fail("doors.nats.agents: %q is not 1 to 63 of a-z, 0-9, - and _", s.Agents)
+	}
+	if s.Agents != "" && root == agentsRoot {
+		fail("doors.nats.agents: the root of the bridge's topics is %q, which the agent protocol has", root)
 	}
 	for name, filters := range map[string][]string{"publish": s.Publish, "subscribe": s.Subscribe} {
 		if len(filters) > maxFilters {

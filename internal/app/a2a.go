@@ -24,37 +24,19 @@ func openA2A(s *state, d *domains, server *broker.Broker, router *commands.Route
 	if !settings.On && settings.MQTT == "" {
 		return
 	}
-	door := a2adoor.New(a2adoor.Options{
-		Catalogue: d.tools.offered,
-		Executor:  d.tools.executor,
-		Keeper:    d.calls,
-		Skills:    d.tools.skills,
-		Tasks:     d.tasks,
-		Router:    router,
-		Authorize: s.authorizer.Authorize,
-		Authenticate: func(r *http.Request) (*protocol.Principal, error) {
-			who, err := authenticate(r)
-			if err != nil || who == nil {
-				return nil, err
-			}
-			if limited := s.quotas.Admit(who, 0); limited != nil {
-				return nil, limited
-			}
-			return who, nil
-		},
-		Elsewhere:    d.remote.Knows,
-		MayDecideOwn: s.judge.MayDecideOwn,
-		HasModel:     func(space protocol.SpaceID) bool { return len(d.models.service.List(space)) > 0 },
-		Grants:       s.credentials,
-		Transport:    settings.Transport(),
-		Refuses:      settings.Refuses,
-		URL:          settings.URL,
-		BridgeID:     s.config.ID,
-		Version:      s.version,
-		MaxBytes:     s.config.Limits.Payload,
-		Leaving:      s.leaving,
-		Log:          s.log,
-	})
+	o := conversations(s, d, router, a2adoor.Name)
+	o.Authenticate = func(r *http.Request) (*protocol.Principal, error) {
+		who, err := authenticate(r)
+		if err != nil || who == nil {
+			return nil, err
+		}
+		if limited := s.quotas.Admit(who, 0); limited != nil {
+			return nil, limited
+		}
+		return who, nil
+	}
+	o.Transport, o.Refuses, o.URL = settings.Transport(), settings.Refuses, settings.URL
+	door := a2adoor.New(o)
 	openA2ATopics(s, d, server, door)
 	if !settings.On {
 		return
@@ -62,6 +44,29 @@ func openA2A(s *state, d *domains, server *broker.Broker, router *commands.Route
 	s.life.Run("push notifications of A2A", door.Run)
 	mounts[a2adoor.Path], mounts[a2adoor.Path+"/"] = door, door
 	mounts[a2adoor.CardPath] = door.Card()
+}
+
+// conversations are what agents need that answer by a door of a name.
+func conversations(s *state, d *domains, router *commands.Router, name string) a2adoor.Options {
+	return a2adoor.Options{
+		Name:         name,
+		Catalogue:    d.tools.offered,
+		Executor:     d.tools.executor,
+		Keeper:       d.calls,
+		Skills:       d.tools.skills,
+		Tasks:        d.tasks,
+		Router:       router,
+		Authorize:    s.authorizer.Authorize,
+		Elsewhere:    d.remote.Knows,
+		MayDecideOwn: s.judge.MayDecideOwn,
+		HasModel:     func(space protocol.SpaceID) bool { return len(d.models.service.List(space)) > 0 },
+		Grants:       s.credentials,
+		BridgeID:     s.config.ID,
+		Version:      s.version,
+		MaxBytes:     s.config.Limits.Payload,
+		Leaving:      s.leaving,
+		Log:          s.log,
+	}
 }
 
 // openA2ATopics serves A2A over MQTT, if it is on.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
+	a2adoor "github.com/aibridge/aibridge/doors/a2a"
 	natsdoor "github.com/aibridge/aibridge/doors/nats"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
@@ -31,6 +32,7 @@ func startNATS(s *state, d *domains, server *broker.Broker, router *commands.Rou
 		Offered: func(ctx context.Context, who *protocol.Principal, most int) []natsdoor.Capability {
 			return offeredTo(ctx, s, d, who, most)
 		},
+		Agents:   natsAgents(s, d, router),
 		Root:     s.topics.Root(),
 		BridgeID: s.config.ID, Version: s.version, Limits: s.config.Limits.ForCommands(), Registerer: s.metrics, Log: s.log,
 	})
@@ -43,6 +45,44 @@ func startNATS(s *state, d *domains, server *broker.Broker, router *commands.Rou
 		s.life.Run("NATS subjects", s.once(func(ctx context.Context) error { return door.Carry(ctx, dial) }))
 	}
 	return nil
+}
+
+// natsAgents are the bridge and its sets of skills as agents in NATS: they answer as
+// they do by A2A.
+func natsAgents(s *state, d *domains, router *commands.Router) natsdoor.Agents {
+	if s.config.Doors.NATS.Agents == "" {
+		return natsdoor.Agents{}
+	}
+	door := a2adoor.New(conversations(s, d, router, natsdoor.Name))
+	return natsdoor.Agents{
+		List: func(ctx context.Context, who *protocol.Principal, most int) (list []natsdoor.Agent) {
+			for _, skill := range skillsFor(ctx, s, d, who) {
+				if len(list) == most {
+					break
+				}
+				list = append(list, natsdoor.Agent{ID: skill.ID, Description: cmp.Or(skill.Description, skill.Name)})
+			}
+			return list
+		},
+		Admit: func(who *protocol.Principal, bytes int) error {
+			if limited := s.quotas.Admit(who, bytes); limited != nil {
+				return limited
+			}
+			return nil
+		},
+		Prompt: func(ctx context.Context, p *natsdoor.Prompt) error {
+			return door.Prompt(ctx, &a2adoor.Prompt{
+				Principal: p.Principal, ID: p.ID, Agent: p.Agent, Text: p.Text, Traceparent: p.Traceparent, Ask: p.Ask,
+				Tell: func(text string, parts []a2adoor.Part) {
+					var files []natsdoor.File
+					for i := range parts {
+						files = append(files, natsdoor.File{Name: parts[i].Filename, MediaType: parts[i].MediaType, Content: parts[i].Raw})
+					}
+					p.Tell(text, files)
+				},
+			})
+		},
+	}
 }
 
 // offeredTo are capabilities that somebody may invoke by NATS.

@@ -33,6 +33,8 @@ var callScoped = map[string]string{
 	"doors/mcp.Message.Principal":                "one message on its way in",
 	"doors/files/transfer.Publication.Principal": "one message on its way in",
 	"doors/nats.request.who":                     "one request on its way in",
+	"doors/nats.Prompt.Principal":                "one prompt, until it is answered; its work holds a grant",
+	"doors/a2a.Prompt.Principal":                 "one prompt, until it is answered; its work holds a grant",
 	"security.Attempt.Who":                       "one attempt to log in, told at once",
 	"security.latest.who":                        "the newest credential of a connection, kept by the authority that judges it",
 	"security.recognition.who":                   "who showed a credential on a connection; it is checked before each use, and shown again",
