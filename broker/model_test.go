@@ -51,6 +51,7 @@ type actor struct {
 type unacked struct {
 	publish
 	released bool // PUBREC came
+	killed   bool // the broker was, since it was sent: it may have gone out with QoS 0 and not be on record
 	order    int
 }
 
@@ -79,6 +80,9 @@ func (w *world) kill() {
 	left := w.journal.Copy()
 	for _, a := range w.clients {
 		a.cut()
+		for _, m := range a.sent {
+			m.killed = true
+		}
 	}
 	w.node.stop()
 	w.journal = left
@@ -130,7 +134,7 @@ func (a *actor) owe(m *unacked, repeat bool) {
 		if o == nil && best >= 0 && (other.connected() || other.keeps) {
 			other.owed[string(m.Payload)] = &owed{qos: byte(best), again: best == 1, order: m.order, stream: a.id + " " + string(m.Topic), loose: repeat}
 		} else if o != nil && repeat {
-			o.again = o.again || m.QoS == 1
+			o.again = o.again || m.QoS == 1 || o.qos == 0 && m.killed
 			if best != int(o.qos) {
 				o.loose, o.qos = true, 0
 			}
