@@ -48,7 +48,7 @@ type scribe struct {
 	sessions []*session
 	serial   uint64 // last number given to a session
 	message  uint64 // last number given to a message
-	checked  uint64 // generation of the log, see checkpoint.go
+	checked  uint64 // generation of the log, 1 at first, see checkpoint.go
 
 	// hold is locked for reading while what came from a peer is recorded, so that
 	// it gets into one group.
@@ -79,7 +79,7 @@ const (
 
 func newScribe(b *Broker, out Journal) *scribe {
 	return &scribe{
-		b: b, out: out, group: 1, keyed: make(map[string][]byte), marks: make(map[string]Mark),
+		b: b, out: out, group: 1, checked: 1, keyed: make(map[string][]byte), marks: make(map[string]Mark),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), quit: make(chan struct{}),
 	}
 }

@@ -25,7 +25,7 @@ type message struct {
 
 	number uint64 // of the publication, the same at all bridges; 0 where nobody needs one
 	id     uint64 // in the journal, 0 while it is not there
-	logged uint64 // generation of the journal's log that has it
+	logged uint64 // generation of the journal's log that has it, 0 for none
 }
 
 // size is the weight of the message in queues, in bytes.

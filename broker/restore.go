@@ -61,6 +61,9 @@ func (b *Broker) restore(ctx context.Context) error {
 		return fmt.Errorf("broker: load journal: %w", err)
 	}
 	b.journal.serial, b.journal.message = r.serial, r.message
+	for _, m := range r.messages {
+		m.logged = b.journal.checked
+	}
 	r.migrate()
 	b.earlier = r.earlier
 	if err := r.restoredOurs(ctx); err != nil {
