@@ -28,7 +28,7 @@ import (
 // patience bounds every wait; nothing comes near it unless it fails.
 const patience = eventually.Patience
 
-// fails is what both testing.T and rapid.T offer.
+// fails is the part that testing.T and rapid.T have in common.
 type fails interface {
 	Helper()
 	Fatalf(format string, args ...any)

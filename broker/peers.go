@@ -190,7 +190,7 @@ func (b *Broker) AnswerReceipts() {
 	b.putTurn(t)
 }
 
-// interest is what a subscription is to peers.
+// interest is the form of a subscription that peers see.
 func (sub *subscription) asInterest() Interest {
 	i := Interest{Space: sub.session.owner.Space, Every: sub.every, Filter: sub.interest.filter}
 	if sub.group != nil {
@@ -225,7 +225,7 @@ func (t *turn) served(best deliveryResult) bool {
 	return few && best == taken && t.msg.from == ""
 }
 
-// away is who else has subscribers for the turn's message, nil for nobody.
+// away are the others with subscribers for the turn's message, nil for nobody.
 func (t *turn) away(r *route) *Away {
 	m, peers := &t.msg, t.b.index.peers
 	if m.here {

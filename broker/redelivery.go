@@ -65,7 +65,7 @@ func (k *timers) resume() {
 
 // Reoffer offers a message that was given to a peer to others: nobody there took
 // it for some groups. The receipt, if there is one, is answered when all is done;
-// became is what has become of the message otherwise.
+// became is the message's fate otherwise.
 func (b *Broker) Reoffer(encoded []byte, groups []uint64, became Outcome, receipt Answerer) {
 	if all, ok := receipt.(*recall); ok {
 		all.lacks(groups, became)

@@ -90,12 +90,12 @@ type Link struct {
 
 func (g *Group) key() string { return groupKey(g.Space, g.Cap, g.ID) }
 
-// member is where a skill is among the members, -1 if it is none.
+// member is the place of a skill among the members, -1 if it is none.
 func (g *Group) member(skill protocol.SkillID) int {
 	return slices.IndexFunc(g.Members, func(m Member) bool { return m.Skill == skill })
 }
 
-// link is where a link is among the links, -1 if it is not there.
+// link is the place of a link among the links, -1 if it is not there.
 func (g *Group) link(source, target protocol.SkillID) int {
 	return slices.IndexFunc(g.Links, func(l Link) bool { return l.Source == source && l.Target == target })
 }

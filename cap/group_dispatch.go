@@ -117,7 +117,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 	return result, nil
 }
 
-// commandOf is what the members of a group are to do.
+// commandOf is the command for the members of a group.
 func commandOf(call *commands.Call, c *Cap, g *Group, p *DispatchParams) dispatch.Command {
 	return dispatch.Command{
 		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params, Extension: call.VendorData(),

@@ -63,7 +63,7 @@ func (d *directory) Select(space protocol.SpaceID, chosen *selector.Selector, _ 
 	}
 }
 
-// tags are what selectors see of an agent.
+// tags are the part of an agent that selectors see.
 type tags map[string]string
 
 func (t tags) Has(k selector.Key) bool { _, ok := t[k.Name]; return ok }

@@ -146,7 +146,7 @@ func (m *Membership) keep(ctx context.Context) {
 	}
 }
 
-// next is what to do now. Nobody joins who has not seen who is there.
+// next is the step to take now. Nobody joins who has not seen who is there.
 func (m *Membership) next() step {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -74,7 +74,7 @@ const (
 	look                  // read one's own record
 )
 
-// next is what to do when the time for a renewal has come.
+// next is the step to take when the time for a renewal has come.
 func (m *machine) next() step {
 	switch {
 	case m.phase == fenced:

@@ -1,6 +1,6 @@
 package cluster
 
-// Preview is what does not hold yet where all bridges work. Each line is in
+// Preview are the promises that do not hold yet where all bridges work. Each line is in
 // docs/operations.md too.
 var Preview = []string{
 	"A backup has the MQTT sessions of the bridge that makes it.",

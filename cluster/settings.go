@@ -34,7 +34,7 @@ const MostWindow = 600
 // state in it.
 func (s *Settings) Formed() bool { return len(s.Join) > 0 }
 
-// Address is where the other bridges reach this one.
+// Address is the place where the other bridges reach this one.
 func (s *Settings) Address() string { return cmp.Or(s.Advertise, s.Listen) }
 
 // First reports whether this bridge is the first of those that form the cluster: it
@@ -45,7 +45,7 @@ func (s *Settings) First() bool { return s.Formed() && s.Address() == s.Join[0] 
 func (s *Settings) Copies() int { return min(len(s.Join), 3) }
 
 // Check tells fail what is wrong with the settings. Shared says whether the
-// state is where other bridges reach it, files whether contents of files are
+// state is the place where other bridges reach it, files whether contents of files are
 // there too.
 func (s *Settings) Check(shared, files bool, fail func(format string, args ...any)) {
 	switch Working(s.Working) {

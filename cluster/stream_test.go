@@ -120,7 +120,7 @@ func (l *line) Connected() bool {
 	return !l.offline
 }
 
-// record is what the stream has of a node.
+// record is a node as the stream has it.
 func (m *memory) record(id string) (revision uint64, r Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,8 +23,8 @@ type Addressed interface {
 	ReturnAddress() ReturnAddress
 }
 
-// ReturnAddress is where the caller can be told more after the answer, nil if it
-// cannot. It is for the handler of the call.
+// ReturnAddress is the place where the caller can be told more after the answer, nil if
+// it cannot. It is for the handler of the call.
 func (c *Call) ReturnAddress() *ReturnAddress {
 	a, ok := c.audience.(Addressed)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// audience is who waits, until it is cancelled.
+// audience are those who wait, until it is cancelled.
 type audience struct{ ctx context.Context }
 
 func (a audience) Gone() context.Context { return a.ctx }

@@ -35,7 +35,7 @@ func (w *witness) Audit(a commands.Audited) {
 	w.seen = append(w.seen, a)
 }
 
-// told is what was seen so far, in short.
+// told is the part that was seen so far, in short.
 func (w *witness) told() (said []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

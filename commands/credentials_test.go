@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant/granttest"
 )
 
-// wentBad is what is answered to those whose credential has ended.
+// wentBad is the answer to those whose credential has ended.
 func wentBad() *protocol.Error {
 	return protocol.Errorf(protocol.CredentialInvalid, "the credential was revoked")
 }

@@ -52,7 +52,7 @@ func (f fingerprinter) comparable(claim [sha256.Size]byte) bool {
 	return [keyMark]byte(claim[sha256.Size-keyMark:]) == f.key
 }
 
-// markCommand is what stands for a command in claims.
+// markCommand is the name of a command in claims.
 func markCommand(name string) (mark [commandMark]byte) {
 	sum := sha256.Sum256([]byte(name))
 	copy(mark[:], sum[:])

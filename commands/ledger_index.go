@@ -48,7 +48,7 @@ func (x *ledgerIndex) slotAt(t *indexTable, i uint32) slot {
 	return t.buckets[i].slot
 }
 
-// place is where a key is, or where it would be put.
+// place is the place of a key, or of one that would be put.
 func (x *ledgerIndex) place(t *indexTable, k entryKey, hash uint32) uint32 {
 	if len(t.buckets) == 0 {
 		return 0

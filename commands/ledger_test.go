@@ -306,7 +306,7 @@ func TestAnswersOfEveryKindAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// BenchmarkLedger is what a request takes while half a million others are
+// BenchmarkLedger measures a request while half a million others are
 // remembered.
 func BenchmarkLedger(b *testing.B) {
 	l := newLedger(1<<19, 64<<20)

@@ -157,7 +157,7 @@ func BenchmarkStreams(b *testing.B) {
 	b.ReportMetric(100*(1-with/without), "loss-%")
 }
 
-// BenchmarkEvent is what one word of a stream costs between the provider's
+// BenchmarkEvent measures one word of a stream between the provider's
 // bytes and the caller's event.
 func BenchmarkEvent(b *testing.B) {
 	const words = 10_000

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Parameters are what a question is about. Of its fields, system, messages
+// Parameters are the subject of a question. Of its fields, system, messages
 // and segments have a meaning; all others are told to the model as they are.
 type Parameters struct {
 	System   string

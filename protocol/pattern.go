@@ -123,7 +123,7 @@ func (p *Pattern) cut(e *envelope, limits Limits, body field, depth int) *Patter
 	return p
 }
 
-// spanOf is where a value stands, with the quotes of a string.
+// spanOf is the place of a value, with the quotes of a string.
 func (e *envelope) spanOf(f field) span {
 	v := e.fields[f]
 	if v.kind == kindString {

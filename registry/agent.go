@@ -25,7 +25,7 @@ type Agent struct {
 	Endpoints []string         `json:"endpoints,omitempty"`
 	Tags      selector.Tags    `json:"tags,omitempty"`
 
-	// Owner is who registered the agent. Its MQTT clients are the agent's.
+	// Owner is the party that registered the agent. Its MQTT clients are the agent's.
 	Owner protocol.Party `json:"owner"`
 	// ClientID is the MQTT client that registered the agent, "" if it was
 	// registered in another way.
@@ -77,8 +77,8 @@ func (a *Agent) IsOf(party protocol.Party) bool {
 	return a.owner().Includes(party) || a.ID.Party(a.Space) == party
 }
 
-// owner is who registered the agent. The space that records of earlier versions
-// do not tell is taken to be the agent's: ids are somebody else's in others.
+// owner is the party that registered the agent. The space that records of earlier
+// versions do not tell is taken to be the agent's: ids are somebody else's in others.
 func (a *Agent) owner() protocol.Party {
 	owner := a.Owner
 	if owner.Space == "" {
@@ -87,7 +87,7 @@ func (a *Agent) owner() protocol.Party {
 	return owner
 }
 
-// Recipients are who may make the agent's connections.
+// Recipients are those who may make the agent's connections.
 func (a *Agent) Recipients() protocol.Recipients {
 	return protocol.Either(a.owner(), a.ID.Party(a.Space))
 }

@@ -41,7 +41,7 @@ type ListAgentsResult struct {
 	NextCursor string      `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
-// agentOrder is what lists of agents can be sorted by.
+// agentOrder are the fields that lists of agents can be sorted by.
 func (s *Service) agentOrder() listing.Order[*Agent] {
 	return listing.Order[*Agent]{
 		ID: func(a *Agent) string { return string(a.ID) },

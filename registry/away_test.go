@@ -206,7 +206,7 @@ func (o overheard) Say(_ ask.Bridge, body []byte) bool {
 	return true
 }
 
-// message is what a bridge says: a kind, a head in JSON, the rest.
+// message is a message of a bridge: a kind, a head in JSON, the rest.
 func message(kind byte, head, rest string) []byte {
 	b := binary.AppendUvarint([]byte{kind}, uint64(len(head)))
 	return append(append(b, head...), rest...)

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// heard is what the listener of a durable invocation heard.
+// heard is the news of the listener of a durable invocation.
 type heard chan string
 
 // Hear implements [ask.Listener].

@@ -85,7 +85,7 @@ func (s *Service) keepsEffects(skill *Skill) error {
 	return nil
 }
 
-// deed is what a call is about to do.
+// deed is the deed that a call is about to do.
 func (v *invocation) deed() (*effects.Record, error) {
 	c, params := v.capability, v.params
 	key, err := effects.ParseTemplate(c.EffectKey)

@@ -29,7 +29,7 @@ func (s *Service) Examine(space protocol.SpaceID, id protocol.AgentID) (doctor.A
 	return found, true
 }
 
-// doubts are what is wrong with the schemas of a skill, or probably misspelt.
+// doubts are the faults of the schemas of a skill, or words that are probably misspelt.
 func (s *Service) doubts(skill *Skill) (doubts []string) {
 	for i := range skill.Capabilities {
 		c := &skill.Capabilities[i]

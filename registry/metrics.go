@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what operators see of the registry.
+// metrics are the figures of the registry for operators.
 type metrics struct {
 	transitions *prometheus.CounterVec
 	unreadable  prometheus.Counter

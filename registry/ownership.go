@@ -2,7 +2,7 @@ package registry
 
 import "github.com/aibridge/aibridge/protocol"
 
-// Facts are what others may want to know of what is registered, to decide who
+// Facts are the things that others may want to know of what is registered, to decide who
 // may use it.
 type Facts struct {
 	Owner  protocol.Party     // who registered it

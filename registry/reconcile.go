@@ -22,7 +22,7 @@ const (
 	notDoneAfter = 5 * time.Second
 )
 
-// byBridge is who settles what the bridge asks for.
+// byBridge is the settler of what the bridge asks for.
 const byBridge = "bridge"
 
 // stirDoubts has outcomes asked for that are not known: somebody waits for one,

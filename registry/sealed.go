@@ -65,7 +65,7 @@ func sameKeys(a, b []EncryptionKey) bool {
 	})
 }
 
-// withoutChains is what of keys goes on a card, which is small.
+// withoutChains is the part of keys that goes on a card, which is small.
 func withoutChains(keys []EncryptionKey) []EncryptionKey {
 	short := slices.Clone(keys)
 	for i := range short {

@@ -174,7 +174,7 @@ func texts[T ~string](list []T) []string {
 	return all
 }
 
-// reported is what an agent reported at a path of the state of the skill.
+// reported is the report of an agent at a path of the state of the skill.
 func (c candidate) reported(path string) (json.RawMessage, bool) {
 	if c.skill == nil || c.service.opts.Reported == nil {
 		return nil, false

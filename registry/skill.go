@@ -53,7 +53,7 @@ type Formatting string
 // AssertFormats has values refused that do not have the format.
 const AssertFormats Formatting = "assert"
 
-// formats is what the keyword does.
+// formats is the work of the keyword.
 func (f Formatting) formats() schema.Formats { return f == AssertFormats }
 
 // A Capability is one thing a skill can do. On the wire it may be its id

@@ -75,7 +75,7 @@ func (s *Service) DiscoverSkills(_ context.Context, call *commands.Call, p Disco
 	return result, nil
 }
 
-// matcher is what a skill must fulfil besides having the capability, nil if
+// matcher is the condition for a skill besides having the capability, nil if
 // nothing.
 func (s *Service) matcher(capability protocol.CapabilityID, text string) func(*SkillRecord) bool {
 	var tests []func(*SkillRecord) bool

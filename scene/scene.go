@@ -51,7 +51,7 @@ func (s *Scene) key() string { return sceneKey(s.Space, s.Type, s.Cap) }
 
 func (s *Scene) id() id { return id{s.Type, s.Cap} }
 
-// member is where a skill is among the members, -1 if it is none.
+// member is the place of a skill among the members, -1 if it is none.
 func (s *Scene) member(skill protocol.SkillID) int {
 	return slices.IndexFunc(s.Members, func(m Member) bool { return m.Skill == skill })
 }

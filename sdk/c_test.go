@@ -41,7 +41,7 @@ func needMosquitto(t *testing.T) {
 	}
 }
 
-// madeInC is what make says to build a target of the C core in a folder.
+// madeInC are the commands of make that build a target of the C core in a folder.
 func madeInC(t *testing.T, folder, target string, variables ...string) string {
 	t.Helper()
 	args := append([]string{"--no-print-directory", "-C", "c", target, "CC=gcc", "OUT=" + folder}, variables...)

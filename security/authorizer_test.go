@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/security/policy"
 )
 
-// says is what policies allow, by principal, action and id.
+// says is the answer of policies, by principal, action and id.
 type says map[string]bool
 
 func (s says) Epoch() uint64 { return 0 }

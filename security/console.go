@@ -19,7 +19,7 @@ func (a *Authenticator) SignIn(r *http.Request, secret string) (*protocol.Princi
 	return a.Authenticate(r.Context(), s)
 }
 
-// Unprompted is who a request comes from that shows no secret: the holder of a
+// Unprompted is the principal of a request that shows no secret: the holder of a
 // client certificate, or anybody under --dev. Nobody is no failed attempt.
 func (a *Authenticator) Unprompted(r *http.Request) (*protocol.Principal, error) {
 	return a.identify(r.Context(), Shown{Door: "http", From: remote(r), Certificate: peer(r)})

@@ -52,7 +52,7 @@ func (t *Throttle) guessed(from netip.Addr, user string) {
 // Guessed notes that the password of a user was right.
 func (t *Throttle) Guessed(from netip.Addr, user string) { t.regulars.add(regular(from, user)) }
 
-// userName is what a user fails under.
+// userName is the name that a user fails under.
 func userName(user string) string { return "user " + user }
 
 func regular(from netip.Addr, user string) nameHash {

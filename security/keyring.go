@@ -213,7 +213,8 @@ func splitStamp(stamp []byte) (pepper, sum []byte) {
 	return stamp[:len(stamp)-sha256.Size], stamp[len(stamp)-sha256.Size:]
 }
 
-// Allowance is what a key may ask of language models, nil if nothing limits it.
+// Allowance is the part of the language models that a key may ask, nil if nothing
+// limits it.
 func (r *Keyring) Allowance(id string) *protocol.Allowance {
 	if key, _, ok := r.keys.Get(id); ok {
 		return key.LLM

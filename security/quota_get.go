@@ -69,7 +69,8 @@ type QuotaOptions struct {
 	BridgeID string
 	Keeper   *quota.Keeper
 	Index    *KeyIndex // tells who is an administrator
-	// Holds is what the broker keeps for a party, or for a space if it has no id.
+	// Holds is the part that the broker keeps for a party, or for a space if it has no
+	// id.
 	Holds func(protocol.Party) quota.Holding
 	// Others asks the other bridges of the cluster; nil for a bridge that works alone.
 	Others func(context.Context, QuotaQuestion) (levels map[string]QuotaLevels, unheard []string)

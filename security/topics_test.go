@@ -42,7 +42,7 @@ func rights(t testing.TB) *TopicRights {
 	}, Standing: lampStanding{}})
 }
 
-// lampStanding is what the device has to do with things.
+// lampStanding is the part of the device in things.
 type lampStanding struct{}
 
 func (lampStanding) OwnsAgent(who *protocol.Principal, id protocol.AgentID) bool {

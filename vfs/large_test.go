@@ -98,7 +98,7 @@ func (w *world) disk() (n int64) {
 	return n
 }
 
-// listed is what the list of a content of a few chunks takes at most.
+// listed is the most that the list of a content of a few chunks takes.
 const listed = 4 << 10
 
 // What is written of a new version are the chunks that changed, whether all of

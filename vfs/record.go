@@ -56,7 +56,7 @@ type blobPosition struct {
 	list   *ListRef
 }
 
-// position is where the content of a version is.
+// position is the place of the content of a version.
 func (v *Version) position() blobPosition { return blobPosition{v.Blob, v.Offset, v.List} }
 
 // blobs yields the blobs in which a content is, none for an empty one.

@@ -58,7 +58,7 @@ func (r *run) expect(i int) {
 	r.e.opts.Invoker.Expect(r.invocation(i))
 }
 
-// invocation is what a member is asked. Its id stays the same however often it
+// invocation is the request to a member. Its id stays the same however often it
 // is sent.
 func (r *run) invocation(i int) *ask.Durable {
 	d := r.d

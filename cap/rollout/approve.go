@@ -24,7 +24,7 @@ type Answer struct {
 type Approver interface {
 	// Ask asks a question, once for each id.
 	Ask(ctx context.Context, q Question) error
-	// Answer is what became of a question.
+	// Answer is the outcome of a question.
 	Answer(id string) Answer
 	// Passed notes that all others are asked as was approved.
 	Passed(ctx context.Context, id string) error

@@ -104,7 +104,7 @@ func heapBytes() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// processorTime is what the process has used of all processors.
+// processorTime is the time that the process has used of all processors.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -2,7 +2,7 @@ package rollout
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are what operators want to see of rollouts.
+// metrics are the figures of rollouts for operators.
 type metrics struct {
 	members *prometheus.CounterVec
 	aborts  prometheus.Counter

@@ -115,5 +115,5 @@ func (e *Engine) hasRoom(r *Rollout, members int) error {
 	return nil
 }
 
-// half is what one space has of what all may have.
+// half is the share of one space of the places of all.
 func half(all int) int { return max(all/2, 1) }

@@ -55,7 +55,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Estates are what this bridge knows, and does, of what bridges leave.
+// Estates are the things that bridges leave, as this bridge knows and treats them.
 type Estates struct {
 	o       Options
 	wake    chan struct{} // holds a token when there may be something to do

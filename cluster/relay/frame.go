@@ -27,7 +27,8 @@ const (
 const (
 	frameVersion = 1
 	headerBytes  = 2 + 6*8
-	// maxBody is what a frame carries of a stream, so that it has 64 KiB at most.
+	// maxBody is the part of a stream that a frame carries, so that it has 64 KiB at
+	// most.
 	maxBody = 64<<10 - headerBytes
 )
 

@@ -40,7 +40,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// read is what is in the records of a stream, and whether it makes sense.
+// read is the content of the records of a stream, and whether it makes sense.
 func read(frames ...[]byte) (all []string, sense bool) {
 	var in inbound
 	in.begin(0)

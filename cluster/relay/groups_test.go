@@ -148,7 +148,7 @@ func (w wandering) offer() (known chan struct{}) {
 	return known
 }
 
-// cut is what b has of the session. What is published from then on is not in it.
+// cut is b's part of the session. What is published from then on is not in it.
 func (w wandering) cut() []byte {
 	w.c.t.Helper()
 	state, settled := w.c.node("b").Cut(w.id)

@@ -79,7 +79,7 @@ func (in *inbound) keep(b []byte) {
 	in.partial = append(in.partial[:0], b...) // moves what lies in it to its front
 }
 
-// begin is where the stream of another process of the peer begins.
+// begin is the place where the stream of another process of the peer begins.
 func (in *inbound) begin(at uint64) {
 	*in = inbound{synced: true, received: at, parsed: at, accepted: at, marked: in.marked}
 }

@@ -4,5 +4,5 @@ package relay
 
 import "time"
 
-// processorTime is what this process has used, 0 where it cannot be told.
+// processorTime is the time that this process has used, 0 where it cannot be told.
 func processorTime() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime is what this process has used.
+// processorTime is the time that this process has used.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

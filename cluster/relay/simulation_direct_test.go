@@ -172,7 +172,7 @@ func (w *world) snap(one, other string) {
 	}
 }
 
-// transport is what carries the frames of a process: the network, and the lines, if
+// transport is the carrier of the frames of a process: the network, and the lines, if
 // there are any.
 func (w *world) transport(p *process) Transport {
 	network := wire{w, p.h.id}

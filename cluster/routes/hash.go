@@ -36,7 +36,7 @@ func (k *Key) group(space protocol.SpaceID, name, filter string) uint64 {
 	return max(highwayhash.Sum64(text, k[:]), 1) // 0 is no group
 }
 
-// sum is what an entry adds to the sum of all that a bridge announces.
+// sum is the share of an entry in the sum of all that a bridge announces.
 func (k *Key) sum(e *entry, weight uint32) uint64 {
 	h := e.literal
 	if e.filter != "" {

@@ -55,7 +55,7 @@ type machine struct {
 	counts    counts
 }
 
-// counts are what has happened, for metrics.
+// counts are the events so far, for metrics.
 type counts struct {
 	takeovers, resumed, ended atomic.Uint64
 	owned                     atomic.Int64

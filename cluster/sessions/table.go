@@ -64,7 +64,7 @@ func NewTable() *Table {
 	return &Table{owners: make(map[Key]owned), index: make(map[string]uint32)}
 }
 
-// Owner is who owns a session.
+// Owner is the owner of a session.
 func (t *Table) Owner(k Key) Owner {
 	o, ok := t.owners[k]
 	if !ok {

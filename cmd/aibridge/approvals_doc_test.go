@@ -74,7 +74,7 @@ func serveOven(t *testing.T, b *binary, opts ...client.Option) {
 	}
 }
 
-// aWaiting is what is told of a query whose call waits.
+// aWaiting is the answer to a query whose call waits.
 type aWaiting struct {
 	Task     string `json:"task_id"`
 	Approval string `json:"approval_id"`

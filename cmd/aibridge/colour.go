@@ -36,7 +36,8 @@ func checkColour(cmd *cobra.Command) error {
 // A painted writer is one whose readers see colours.
 type painted struct{ io.Writer }
 
-// output is where a command writes its result: painted if it is to have colours.
+// output is the place where a command writes its result: painted if it is to have
+// colours.
 func output(cmd *cobra.Command) io.Writer {
 	w, when := cmd.OutOrStdout(), colourAuto
 	if f := cmd.Flag("color"); f != nil {

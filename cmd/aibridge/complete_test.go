@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/internal/eventually"
 )
 
-// complete is what a shell is offered for the last of the words.
+// complete are the proposals of a shell for the last of the words.
 func complete(t *testing.T, words ...string) []string {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -25,7 +25,7 @@ type httpDoor struct {
 	client *http.Client
 }
 
-// httpDoor is where the target answers HTTP, with what it is shown there.
+// httpDoor is the place where the target answers HTTP, with the credential for it.
 func (t *target) httpDoor(ctx context.Context) (*httpDoor, error) {
 	bearer, err := t.bearer()
 	if err != nil {

@@ -18,7 +18,7 @@ type Dialogue struct {
 	Message   string          `json:"message_id" doc:"id of the message that began it"`
 	Successor protocol.TaskID `json:"goes_on_as,omitempty" doc:"the task or run that does the work"`
 	Changed   time.Time       `json:"changed_at" doc:"time at which it was handed over to that, or begun"`
-	// Notes are what the door keeps of it: messages, and who is to be told. They are
+	// Notes are the notes of the door about it: messages, and who is to be told. They are
 	// stored sealed, and shown to nobody.
 	Notes json.RawMessage `json:"notes,omitempty" doc:"not shown"`
 }

@@ -53,7 +53,7 @@ type Task struct {
 	Dialogue  *Dialogue        `json:"dialogue,omitempty" doc:"of a task that a message of A2A began: the conversation"`
 }
 
-// Waits are what a task waits for.
+// Waits are the things that a task waits for.
 type Waits struct {
 	Approval string `json:"approval_id" doc:"the approval that somebody has to decide"`
 	Tool     string `json:"tool" doc:"the tool that the model wants to run"`

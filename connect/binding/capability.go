@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// nameRule is what params and parts of a state may be called, so that templates
+// nameRule is the form of names of params and parts of a state, so that templates
 // can name them.
 var nameRule = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 

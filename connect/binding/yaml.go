@@ -197,7 +197,7 @@ func (r *reader) variables(v value, t *template.Template, allowed func(name stri
 	return true
 }
 
-// plain is what a node says, as template.FromJSON has it; texts go through leaf.
+// plain is the text of a node, as template.FromJSON has it; texts go through leaf.
 func (r *reader) plain(v value, depth int, leaf func(value) any) any {
 	switch {
 	case depth > 16:

@@ -140,7 +140,7 @@ type Extraction struct {
 	Type     string             // of JSON Schema: boolean, integer, number or string
 }
 
-// partyOf is who gave a grant, "" without one.
+// partyOf is the party that gave a grant, "" without one.
 func partyOf(g *grant.Grant) string {
 	if g == nil {
 		return ""

@@ -71,8 +71,8 @@ type Options struct {
 	Taken func() // all that was retained, optional
 }
 
-// Principal is who acts for the devices of an origin in a space. Nobody can
-// authenticate as one.
+// Principal is the principal that acts for the devices of an origin in a space. Nobody
+// can authenticate as one.
 func Principal(origin string, space protocol.SpaceID) *protocol.Principal {
 	return &protocol.Principal{Kind: protocol.KindBridge, ID: origin, Space: space, Method: protocol.MethodBridge}
 }

@@ -33,7 +33,7 @@ type letter struct {
 	from    *grant.Grant
 }
 
-// size is what a letter takes while it waits, in bytes.
+// size is the room of a letter while it waits, in bytes.
 func (l *letter) size() int { return len(l.topic) + len(l.payload) + 256 }
 
 // post has a letter read in the lane of a party.

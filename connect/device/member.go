@@ -139,7 +139,7 @@ func (m *member) watchSilence() {
 	}
 }
 
-// state is what the device said about a skill last.
+// state is the latest report of the device about a skill.
 func (m *member) state(s *Skill) map[string]any {
 	state, newest := map[string]any{}, time.Time{}
 	for _, r := range s.State {

@@ -41,7 +41,7 @@ func (d *Device) Tell(topic string, payload []byte) []Told {
 	return list
 }
 
-// word is what a value says of the device: online, offline, or neither.
+// word is the word of a value about the device: online, offline, or neither.
 func (a *Availability) word(v any) any {
 	switch text := template.Text(v); text {
 	case a.Online:

@@ -23,7 +23,7 @@ const (
 	maxText         = 512       // bytes of a text that is no template
 )
 
-// idRule is what ids in announcements are made of.
+// idRule is the form of ids in announcements.
 var idRule = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
 // An address is where something is announced.

@@ -74,7 +74,7 @@ func (a *announcers) evict() {
 	}
 }
 
-// by is who made an announcement that is delivered, nil if that is not known.
+// by is the author of an announcement that is delivered, nil if that is not known.
 func (a *announcers) by(topic string, payload []byte) *grant.Grant {
 	if len(payload) > maxAnnouncement {
 		return nil

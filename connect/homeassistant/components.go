@@ -53,7 +53,7 @@ func (e *entity) asSensor() {
 	e.state("value", "state_topic", "value_template", read, map[string]any{"description": description})
 }
 
-// meaning is what a sensor is about.
+// meaning is the subject of a sensor.
 func (e *entity) meaning(otherwise string) string {
 	return line(strings.ReplaceAll(e.word("device_class", ""), "_", " "), otherwise)
 }

@@ -231,7 +231,7 @@ func (e *entity) state(name, topic, reads string, as device.Extraction, schema m
 	e.made.State = append(e.made.State, device.Reading{Name: name, Topic: at, Read: as, Schema: schema})
 }
 
-// publication is what is published to the topic of a field: the payload, or
+// publication is the message for the topic of a field: the payload, or
 // the template of a field over the variables if that is there. With QoS 1 at
 // least the broker tells whether anybody listens; receivers get no higher one
 // than they subscribed with.

@@ -54,7 +54,7 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 	}
 }
 
-// Options are what a [Discovery] needs besides its settings.
+// Options are the needs of a [Discovery] besides its settings.
 type Options struct {
 	Announcers records.Table[Announcer]
 	Rights     device.Rights

@@ -36,7 +36,7 @@ func (s *Site) run(ctx context.Context, request *protocol.Request, result any) e
 	return json.Unmarshal(answer.Result, result)
 }
 
-// principal is who the centre's calls are made for here. The key is read anew each
+// principal is the principal of the centre's calls here. The key is read anew each
 // time: it may have been revoked.
 func (s *Site) principal(ctx context.Context) (*protocol.Principal, error) {
 	key, err := secret(s.Principal)

@@ -16,7 +16,7 @@ import (
 // TagSite is the tag that agents of a site have at the centre, with its name.
 const TagSite = "site"
 
-// shown is what the centre has been told over one client of it.
+// shown is the part that the centre has been told over one client of it.
 type shown struct {
 	site   *Site
 	centre *client.Client

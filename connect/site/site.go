@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Door is what calls of the centre come in by, in audit and quotas.
+// Door is the door of calls of the centre, in audit and quotas.
 const Door = "site"
 
 // A Router runs commands.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// message is what the templates of the table see.
+// message is the message as the templates of the table see it.
 const message = `{"state":"ON","temperature":21.456,"humidity":40,"moving":false,"running_state":null,"ENERGY":{"Power":12},
 	"color":{"x":0.3,"y":0.4},"list":[1,"two"],"level":254,"text":"a\"b"}`
 

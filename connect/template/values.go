@@ -103,7 +103,7 @@ func writeJSON(v any, most int) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// spared is what is left of room, in bytes, when a value is written; negative if
+// spared is the rest of room, in bytes, when a value is written; negative if
 // it does not fit. It stops there: lists that hold one another twice, set after
 // set, are long beyond measure when they are written out.
 func spared(v any, room int) int {
@@ -160,7 +160,7 @@ func show(v any) (string, error) {
 	return "", fmt.Errorf("%s is shown by tojson only", kindOf(v))
 }
 
-// kindOf is what sort of thing a value is, for people.
+// kindOf is the sort of a value, for people.
 func kindOf(v any) string {
 	switch v.(type) {
 	case nil:

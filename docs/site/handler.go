@@ -10,8 +10,9 @@ import (
 	"github.com/aibridge/aibridge/internal/webfile"
 )
 
-// policy is what a page may do: use what comes from this very address, and
-// nothing else. There is no exception in it, and no script is made of text.
+// policy is the list of things that a page may do: use what comes from this very
+// address, and nothing else. There is no exception in it, and no script is made of
+// text.
 const policy = "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 

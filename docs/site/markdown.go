@@ -107,7 +107,7 @@ func termsOf(n ast.Node, source []byte) (terms []string) {
 	return terms
 }
 
-// plain is what a part of a page says.
+// plain is the text of a part of a page.
 func plain(n ast.Node, source []byte) string {
 	var out strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -139,7 +139,7 @@ func plain(n ast.Node, source []byte) string {
 	return strings.TrimSpace(out.String())
 }
 
-// target is where a link of a page leads in the site: to another page, to a
+// target is the place that a link of a page leads to in the site: to another page, to a
 // picture, or into the repository.
 func target(from, to string, known map[string]bool, ref string) string {
 	if to == "" || strings.HasPrefix(to, "#") || strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Repository is where the links to files outside of the documentation lead.
+// Repository is the address that the links to files outside of the documentation lead to.
 const Repository = "https://github.com/aibridge/aibridge"
 
 var (
@@ -46,7 +46,8 @@ func (p *page) file() string { return fileOf(p.name) }
 // root leads from the page to the top of the site: "" or "../".
 func (p *page) root() string { return strings.Repeat("../", strings.Count(p.name, "/")) }
 
-// fileOf is what a source becomes: guide.md is guide.html, README.md index.html.
+// fileOf is the name of the file of a source: guide.md is guide.html, README.md
+// index.html.
 func fileOf(name string) string {
 	if path.Base(name) == index {
 		return path.Join(path.Dir(name), "index.html")

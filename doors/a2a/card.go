@@ -22,7 +22,7 @@ const (
 	CardPath = "/.well-known/agent-card.json"
 )
 
-// extension is what cards tell of the bridge besides what the protocol has.
+// extension is the part of cards about the bridge besides what the protocol has.
 const extension = "urn:aibridge:a2a:catalogue:v1"
 
 // Bounds of cards.
@@ -81,7 +81,7 @@ type securityRequirement struct {
 	Schemes map[string]map[string][]string `json:"schemes"`
 }
 
-// base is what the cards of all agents here have in common.
+// base is the common part of the cards of all agents here.
 func (d *Door) base(origin, agent string) *card {
 	url := cmp.Or(d.opts.URL, origin+Path)
 	one := func(binding string) agentInterface { return agentInterface{url, binding, agent, Version} }

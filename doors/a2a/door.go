@@ -24,7 +24,7 @@ import (
 // Name marks calls by this door, unless its options name another.
 const Name = "a2a"
 
-// Command is what the tasks of messages are said to run.
+// Command is the command that the tasks of messages are said to run.
 const Command = "a2a.message"
 
 // Tasks keep what messages began. *task.Service does.

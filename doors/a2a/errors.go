@@ -102,7 +102,7 @@ func statusName(status int) string {
 	return "INTERNAL"
 }
 
-// details are what both bindings tell besides code and message.
+// details are the words of both bindings besides code and message.
 func (e *Error) details() []any {
 	var list []any
 	if len(e.violations) > 0 {

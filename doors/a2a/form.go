@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// notes are what is kept of a task besides what tasks have.
+// notes are the notes about a task besides what tasks have.
 type notes struct {
 	History []Message    `json:"history,omitempty"`
 	Push    []PushConfig `json:"push,omitempty"`
@@ -184,7 +184,7 @@ func (d *Door) decidable(ctx context.Context, env tools.Environment, id string) 
 	return shown, err == nil
 }
 
-// memberArtifacts are what the members of a group have answered, each an artifact.
+// memberArtifacts are the answers of the members of a group, each an artifact.
 func memberArtifacts(g *task.Group) []Artifact {
 	var list []Artifact
 	for i := range g.Members {
@@ -281,7 +281,7 @@ func answerArtifacts(result json.RawMessage) ([]Artifact, string) {
 	return []Artifact{resultArtifact(textPart(answer.Text))}, ""
 }
 
-// toolArtifacts are what a tool gave back. Clients that read text alone get data as
+// toolArtifacts are the results of a tool. Clients that read text alone get data as
 // text.
 func toolArtifacts(r *tools.Result, modes []string) []Artifact {
 	var parts []Part

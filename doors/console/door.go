@@ -21,7 +21,7 @@ type Options struct {
 	// Identify yields who a request comes from without the session of a page:
 	// by a client certificate, or anybody under --dev.
 	Identify func(r *http.Request) (*protocol.Principal, error)
-	// Issuers are where people can sign in, by OpenID Connect.
+	// Issuers are the issuers at which people can sign in, by OpenID Connect.
 	Issuers []Issuer
 	// Grants judges what sessions stand on, and ends them with it.
 	Grants grant.Authority
@@ -34,7 +34,7 @@ type Options struct {
 	Now    func() time.Time // default time.Now
 }
 
-// Bridge is what the page is told of the bridge it belongs to.
+// Bridge is the bridge as the page that belongs to it is told.
 type Bridge struct {
 	ID       string `json:"id"`
 	Version  string `json:"version"`

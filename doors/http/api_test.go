@@ -59,7 +59,7 @@ func (s *scripted) Submit(in commands.Inbound, reply func(*protocol.Response)) {
 	go func() { reply(s.Handle(context.Background(), in)) }()
 }
 
-// last is what the router was handed last.
+// last is the request that the router was handed last.
 func (s *scripted) last(t *testing.T) seen {
 	t.Helper()
 	s.mu.Lock()

@@ -59,7 +59,7 @@ func writeFamilies(b *bytes.Buffer, set *commands.Set) {
 	}
 }
 
-// specRules is what holds for all commands.
+// specRules are the rules for all commands.
 func specRules(set *commands.Set) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, specText, protocol.Version, commands.AnyCommandMayAnswer())

@@ -60,7 +60,7 @@ func (a *API) accept(r *http.Request) (who *protocol.Principal, done func(), no 
 	return who, func() { a.requests.Release(party, 1) }, nil
 }
 
-// address is where a request came from.
+// address is the address that a request came from.
 func address(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero Addr says that it is not known
 	return from.Addr().Unmap()

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// taskPath is where a task can be asked for.
+// taskPath is the path at which a task can be asked for.
 const taskPath = "/api/v1/tasks/"
 
 // getTask shows the task in the path, as task.get does. It is where the Location

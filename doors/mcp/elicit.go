@@ -137,7 +137,7 @@ func (l *lacks) filled(call *chat.ToolCall, action string, content map[string]js
 	return &supplied, nil
 }
 
-// asked is what is answered to a call that lacks something: the form, which the client
+// asked is the answer to a call that lacks something: the form, which the client
 // shows, and calls again.
 func (d *Door) asked(l *lacks) *inputForm {
 	return &inputForm{

@@ -177,8 +177,8 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 	return env
 }
 
-// waitKey is where a client says, in the _meta of a call, how many milliseconds the
-// call itself waits for somebody to agree to it.
+// waitKey is the key with which a client says, in the _meta of a call, how many
+// milliseconds the call itself waits for somebody to agree to it.
 const waitKey = "aibridge/approval_wait_ms"
 
 // heldFor is the time that a client wants to wait, nil if it has not said so.
@@ -190,8 +190,8 @@ func heldFor(ms *float64) *time.Duration {
 	return &held
 }
 
-// depthKey is where bridges tell each other, in the _meta of a call, how many
-// calls of tools it is within: so one that goes round in a circle ends.
+// depthKey is the key with which bridges tell each other, in the _meta of a call, how
+// many calls of tools it is within: so one that goes round in a circle ends.
 const depthKey = "aibridge/depth"
 
 // depthOf is the depth that a client claims. A client that claims too little gains
@@ -203,7 +203,7 @@ func depthOf(claimed float64) int {
 	return int(min(claimed, 1<<20))
 }
 
-// calledByMCP is what the spans of calls that come in here say of it.
+// calledByMCP are the attributes in the spans of calls that come in here.
 var calledByMCP = []attribute.KeyValue{semconv.MCPMethod.String("tools/call")}
 
 // trace notes what a request says of the trace that it is part of: in headers,

@@ -110,7 +110,7 @@ func (w *work) left() tools.Result {
 	return r
 }
 
-// goesOn is what the model reads of a call that goes on as a task.
+// goesOn is the model's text about a call that goes on as a task.
 func goesOn(call *chat.ToolCall, task *Task) tools.Result {
 	r := tools.Result{CallID: call.ID, Name: call.Name, Arguments: call.Args, Status: tools.Waiting}
 	r.Text = fmt.Sprintf("The call has begun and takes longer: it goes on by itself. Do not repeat it. "+
@@ -138,7 +138,7 @@ func (d *Door) begin(ctx context.Context, box *tools.Toolbox, env tools.Environm
 	return w
 }
 
-// settled is what is told of a call that has come back: its result, or the task
+// settled is the answer to a call that has come back: its result, or the task
 // that it waits as, or has begun.
 func (w *work) settled(ctx context.Context, r *tools.Result) (tools.Result, *Task) {
 	tasks := w.door.opts.Tasks

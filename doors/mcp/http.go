@@ -58,7 +58,7 @@ func (d *Door) handlers() (stateful, stateless http.Handler) {
 	return known(sdk.NewStreamableHTTPHandler(guest, &options)), known(sdk.NewStreamableHTTPHandler(guest, &sessionless))
 }
 
-// principalExtra is where the principal is among what the SDK keeps of a token.
+// principalExtra is the key of the principal in the part that the SDK keeps of a token.
 const principalExtra = "aibridge/principal"
 
 type principalKey struct{}

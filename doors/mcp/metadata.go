@@ -10,8 +10,8 @@ import (
 // Paths of the HTTP door that MCP has.
 const (
 	Path = "/mcp"
-	// MetadataPath is where OAuth clients find out who issues tokens (RFC 9728).
-	// The same is below it, at MetadataPath + Path.
+	// MetadataPath is the path at which OAuth clients find out who issues tokens (RFC
+	// 9728). The same is below it, at MetadataPath + Path.
 	MetadataPath = "/.well-known/oauth-protected-resource"
 )
 
@@ -23,7 +23,8 @@ type OAuth struct {
 	Issuers []string // whose tokens people get by OAuth
 }
 
-// MetadataURL is where a client finds the metadata, "" if nobody issues tokens.
+// MetadataURL is the address at which a client finds the metadata, "" if nobody issues
+// tokens.
 func (o *OAuth) MetadataURL(r *http.Request) string {
 	if len(o.Issuers) == 0 {
 		return ""

@@ -89,7 +89,7 @@ func (t *Task) outcome() any {
 	return resultOf(t.Result)
 }
 
-// inputs are what a client is to ask its user about a task.
+// inputs are the questions about a task for the user of a client.
 //
 // An answer that comes back through the client proves that the client sends it, and
 // not that a person gave it. So by a form the client decides about a call of its own

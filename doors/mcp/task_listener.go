@@ -18,7 +18,7 @@ import (
 // maxHeard is the number of tasks that one stream can be about.
 const maxHeard = 100
 
-// wanted is what a client wants to hear of on a stream.
+// wanted are the things that a client wants to hear of on a stream.
 type wanted struct {
 	TaskIDs   []protocol.TaskID `json:"taskIds,omitempty"`
 	Tools     bool              `json:"toolsListChanged,omitempty"`

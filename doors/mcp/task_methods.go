@@ -25,7 +25,7 @@ type asker struct {
 	console   string // address of the console, "" if it is not known
 }
 
-// lacking is what a call lacks that its client can ask for.
+// lacking is the part of a call that is missing and that its client can ask for.
 func (a *asker) lacking(tool *tools.Tool, call *chat.ToolCall) *lacks {
 	if !a.client.forms && !a.inSession {
 		return nil
@@ -188,7 +188,7 @@ func (d *Door) said(ctx context.Context, who asker, t *Task, key string, r *inpu
 // done is a result that has nothing more to say.
 var done = json.RawMessage(`{"resultType":"complete"}`)
 
-// taskResult is what a message about a task is answered with: the task, if it is asked
+// taskResult is the answer to a message about a task: the task, if it is asked
 // for.
 func taskResult(form *taskForm) any {
 	if form == nil {

@@ -114,7 +114,8 @@ func (d *Door) invocation(r *request) (*protocol.Request, *protocol.Error) {
 	return asked, nil
 }
 
-// subjectOfSkill is where a capability is invoked. Few are invoked by no subject.
+// subjectOfSkill is the subject at which a capability is invoked. Few are invoked by no
+// subject.
 func (d *Door) subjectOfSkill(skill protocol.SkillID, capability protocol.CapabilityID) (string, bool) {
 	subject, err := subjectOf(d.Root+"/"+skillLevel+"/"+string(skill)+"/"+string(capability), false)
 	return subject, err == nil

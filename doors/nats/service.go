@@ -31,7 +31,7 @@ type service struct {
 	tally    tally // by subject; of capabilities, by space and subject
 }
 
-// semantic is what the version of a service must be.
+// semantic is the form that the version of a service must have.
 var semantic = regexp.MustCompile(`^v?((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?)$`)
 
 func newService(d *Door) *service {
@@ -95,7 +95,7 @@ func (s *service) info() micro.Info {
 	}
 }
 
-// endpoints are what everybody finds here, and the capabilities that those may
+// endpoints are the ones that everybody finds here, and the capabilities that those may
 // invoke who show no credential: who asks what there is shows none.
 func (s *service) endpoints() (list []micro.EndpointInfo, of protocol.SpaceID) {
 	list = []micro.EndpointInfo{{
@@ -137,7 +137,7 @@ func (s *service) endpoints() (list []micro.EndpointInfo, of protocol.SpaceID) {
 	return list, who.Home()
 }
 
-// unnamed is what no name of an endpoint has.
+// unnamed are the characters that no name of an endpoint has.
 var unnamed = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
 func endpointName(c Capability) string {

@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, log *slog.Logger) error {
 	}, append(options, client.WithLogger(log))...)
 }
 
-// credential is what the bridge is shown.
+// credential is the credential that the bridge is shown.
 func (s settings) credential() ([]client.Option, error) {
 	key := os.Getenv("AIBRIDGE_API_KEY")
 	if s.keyFile != "" {

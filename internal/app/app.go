@@ -109,7 +109,7 @@ func New(ctx context.Context, config Config, with ...Option) (_ *App, err error)
 	return a, start(starting, a.state, a.domains, a.doors)
 }
 
-// Addresses are what the bridge listens on.
+// Addresses are the addresses that the bridge listens on.
 func (a *App) Addresses() listen.Addresses { return a.state.addresses }
 
 // Run serves until ctx ends and returns when everything is stopped: first the

@@ -45,7 +45,7 @@ func asyncAPI(s *state, d *domains, set *commands.Set, authenticate authenticati
 	})
 }
 
-// usableBy is what somebody may use, at the address that he knows the bridge by.
+// usableBy is the part that somebody may use, at the address that he knows the bridge by.
 func usableBy(r *http.Request, s *state, d *domains, set *commands.Set, who *protocol.Principal) asyncapi.Options {
 	o := asyncapi.Options{
 		Root: s.topics.Root(), Version: cmp.Or(s.version, "0.0.0"),

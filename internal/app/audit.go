@@ -32,7 +32,7 @@ func openAudit(ctx context.Context, b *base, s *storage.Storage, births *store.T
 	return audit.Open(ctx, options)
 }
 
-// trailSecret is what the key of the bridge's trail is made of.
+// trailSecret is the secret from which the key of the bridge's trail is made.
 func trailSecret(b *base) ([]byte, error) {
 	secret, err := keyfile.Secret(filepath.Join(b.config.Data, storage.TrailKey), audit.KeySize)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// places are where entries stand, bridge and sequence, in their order.
+// places are the positions of entries, bridge and sequence, in their order.
 func places(entries []audit.Entry) (all []string) {
 	for _, e := range entries {
 		all = append(all, fmt.Sprintf("%s:%d", e.Bridge, e.Seq))

@@ -146,7 +146,7 @@ func TestABackupUnderLoadHasWhateverWasAcknowledgedBefore(t *testing.T) {
 	checkRestored(t, again, acked)
 }
 
-// clientsAtWork is what clients do.
+// clientsAtWork are the deeds of clients.
 func clientsAtWork(t *testing.T, n *bridgetest.Node) map[string]*work {
 	agents, publisher, files := n.Dial(t), n.Connect(t, "publisher"), filesOf(t, n)
 	publish := func(ctx context.Context, p *paho.Publish) error {
@@ -233,7 +233,7 @@ func expect(t *testing.T, c *bridgetest.Raw, prefix, payload string, count int) 
 	}
 }
 
-// text is what is in a file: some share a blob, others have one of their own.
+// text is the content of a file: some share a blob, others have one of their own.
 func text(i int) string { return strings.Repeat(fmt.Sprint("file ", i, "\n"), 1+i%3*4000) }
 
 func filesOf(t testing.TB, n *bridgetest.Node) *remote.Client {

@@ -345,7 +345,7 @@ func codeOf(r *protocol.Response) string {
 	return audit.OK
 }
 
-// shape is what an answer holds, without what is measured.
+// shape is the content of an answer, without what is measured.
 func shape(r *protocol.Response) string {
 	var result map[string]json.RawMessage
 	if json.Unmarshal(r.Result, &result) != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// answerable is what all doors must agree about.
+// answerable is the part that all doors must agree about.
 type answerable struct {
 	SkillID      string          `json:"skill_id"`
 	CapabilityID string          `json:"capability_id"`

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Errands are what bridges of a cluster have each other do: what acts on work
+// Errands are the tasks that bridges of a cluster have each other do: what acts on work
 // under way is done where the work is. Whether somebody may have it done is judged
 // where the request came in.
 type errands struct {
@@ -34,7 +34,7 @@ type errand struct {
 	done chan errandNews
 }
 
-// errandNews is what bridges say about an errand: what is to be done, or what came
+// errandNews are the words of bridges about an errand: what is to be done, or what came
 // of it.
 type errandNews struct {
 	Number  uint64          `json:"number"` // counted by who has it done

@@ -2,7 +2,7 @@ package app
 
 import "github.com/aibridge/aibridge/llm/tools"
 
-// Tools are what models may call.
+// Tools are the tools that models may call.
 func (a *App) Tools() *tools.Catalogue { return a.domains.tools.catalogue }
 
 // ToolExecutor runs what models call.

@@ -93,7 +93,8 @@ func TestWhatAKeyBeganEndsWithIt(t *testing.T) {
 	}
 }
 
-// askedBefore is what the device is asked, nil if the caller is answered before.
+// askedBefore is the earlier question to the device, nil if the caller is answered
+// before.
 func (w *workshop) askedBefore(answered <-chan string, life time.Duration) *protocol.Request {
 	w.t.Helper()
 	select {

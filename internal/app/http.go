@@ -146,10 +146,11 @@ func pageTopics(server *broker.Broker, authenticate authentication) http.Handler
 	}))
 }
 
-// senderKey is where the context of a request has what its sender stands on.
+// senderKey is the key under which the context of a request has what its sender stands
+// on.
 type senderKey struct{}
 
-// webSockets is what the WebSocket listener serves.
+// webSockets is the handler of the WebSocket listener.
 func webSockets(api *httpdoor.API, server *broker.Broker) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mqtt", api.Guard().Wrap(httpdoor.Upgrading("this is MQTT over WebSocket: connect to it with an MQTT client", server.WebSocket("ws"))))

@@ -161,7 +161,7 @@ func byMethod(method, secret string) func(*paho.Connect) {
 	}
 }
 
-// whoIs is what the bridge takes a client for.
+// whoIs is the principal that the bridge takes a client for.
 func whoIs(t *testing.T, admin *bridgetest.Raw, clientID string) (principal, method string) {
 	t.Helper()
 	answer := admin.Ask(t, bridgetest.Request(protocol.NewID(), "session.get", fmt.Sprintf(`{"client_id":%q}`, clientID)))

@@ -43,7 +43,7 @@ func bookshelf(t *testing.T) (*sdk.Server, string) {
 	return s, server.URL
 }
 
-// foreignTo is what of other servers a client is shown, as one text.
+// foreignTo is the part of other servers that a client is shown, as one text.
 func foreignTo(t *testing.T, c *sdk.ClientSession) string {
 	t.Helper()
 	var seen []string

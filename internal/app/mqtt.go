@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/doors/southbound"
 )
 
-// roomAroundPayload is what an MQTT packet may have beyond the envelope: the
+// roomAroundPayload is the room of an MQTT packet beyond the envelope: the
 // topic and the properties.
 const roomAroundPayload = 64 << 10
 

@@ -80,8 +80,8 @@ func (s *stage) silence(i int) {
 	}
 }
 
-// changes are what a call rests on, and may be another the moment before it. Each
-// is acknowledged when it returns.
+// changes are the things that a call rests on, and may be another the moment before it.
+// Each is acknowledged when it returns.
 var changes = []struct {
 	name string
 	make func(*stage)

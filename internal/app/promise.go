@@ -27,7 +27,7 @@ func (p *promise[T]) keep(v *T) { p.kept.Store(v) }
 // value is the value, nil until the promise is kept.
 func (p *promise[T]) value() *T { return p.kept.Load() }
 
-// promises are what domains need of each other, and of the router, that cannot
+// promises are the things that domains need of each other, and of the router, that cannot
 // all come first.
 type promises struct {
 	agents       promise[registry.Service]   // policies decide by what is registered

@@ -130,7 +130,7 @@ func (l *sharedLimits) Told(relay.Node, []byte) {}
 func (l *sharedLimits) Began(relay.Node)        {}
 func (l *sharedLimits) Ended(relay.Node)        {}
 
-// quotaErrand is what other bridges are asked for the levels of quotas.
+// quotaErrand is the errand that asks other bridges for the levels of quotas.
 const quotaErrand = "quota.levels"
 
 // newQuotaReadings makes the part that shows quotas.

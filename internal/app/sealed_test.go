@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// secret is what nobody but the two ends may see.
+// secret is the part that nobody but the two ends may see.
 const secret = "open-sesame-4711"
 
 // A vault is a skill that takes sealed params only.

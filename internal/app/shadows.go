@@ -48,7 +48,7 @@ const (
 	payloadInvalid         = 0x99
 )
 
-// verdictOn is what the publisher of a report is told.
+// verdictOn is the answer to the publisher of a report.
 func verdictOn(why *protocol.Error) broker.Verdict {
 	if why == nil {
 		return broker.Verdict{}

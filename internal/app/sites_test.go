@@ -94,7 +94,7 @@ func (p *plant) ran(n string) int {
 	return p.runs[n]
 }
 
-// statusAtCentre is what the centre says of an agent, "" if it has none.
+// statusAtCentre is the status of an agent at the centre, "" if it has none.
 func (p *plant) statusAtCentre(id string) string {
 	code, body := p.centre.run(p.person, "agent.get", fmt.Sprintf(`{"agent_id":%q}`, id))
 	var got struct{ Status string }

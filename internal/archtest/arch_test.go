@@ -123,7 +123,7 @@ var rooms = map[string][]string{
 	"connect/homeassistant/entities": {"protocol", "commands", "connect/device"},
 }
 
-// common is what every package may import.
+// common are the packages that every package may import.
 var common = []string{"internal/clock", "internal/cleartext", "internal/records", "internal/telemetry/semconv"}
 
 // only says which packages may import a library that is kept in one place.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// archives are where a bridge keeps the backups that it makes by itseld.
+// archives is the folder in which a bridge keeps the backups that it makes by itself.
 // Other files in it, and those of bridges with other ids, are left alone.
 type directory struct{ path, bridge string }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 )
 
-// Places are where a bridge keeps what a backup has besides the store.
+// Places are the places of what a backup has besides the store.
 type Places struct {
 	Runs     string // folder with packages of workflows, and the files of runs
 	Caps     string // folder with the local folders of Caps, and what waits in them for the VFS

@@ -221,8 +221,8 @@ type GoalsOptions struct {
 	Progress func(line string)
 }
 
-// runs are what [Goals] are about, and nothing else: calls over MQTT, calls over HTTP,
-// and brokers.
+// runs are the measurements of [Goals], and nothing else: calls over MQTT, calls over
+// HTTP, and brokers.
 func (o GoalsOptions) runs() (invoke, web InvokeOptions, brokers Options, err error) {
 	bare := slices.DeleteFunc(slices.Clone(o.Peers), func(p Peer) bool { return p.Name != mosquittoName })
 	invoke = InvokeOptions{Bridge: o.Bridge, Bare: bare, Rounds: o.Rounds, Duration: o.Duration, Messages: o.Messages, Quiet: o.Quiet, Progress: o.Progress}

@@ -52,7 +52,7 @@ func (o *GuardOptions) setDefaults() error {
 // leastPairs are as few pairs as have quartiles.
 const leastPairs = 4
 
-// measures are what is compared: loads, and which of the two peers of a bridge
+// measures are the things compared: loads, and which of the two peers of a bridge
 // takes them.
 func (o *GuardOptions) measures() ([]Scenario, error) {
 	invoke := InvokeOptions{Bridge: o.Before, Callers: o.Callers, Windows: o.Windows}

@@ -105,7 +105,7 @@ func progressLine(r Result, rounds int) string {
 		count(r.Rate), short(r.P50), short(r.P99), row.remarks())
 }
 
-// webOf is where a running peer serves HTTP.
+// webOf is the address at which a running peer serves HTTP.
 func (p Peer) webOf(b *process) (netip.AddrPort, error) {
 	if !p.bridge {
 		return b.address, nil

@@ -32,7 +32,7 @@ func overWeb(invocations []Scenario) (all []Scenario) {
 	return all
 }
 
-// webAddress is where the bridge that uses a folder serves HTTP.
+// webAddress is the address at which the bridge that uses a folder serves HTTP.
 func webAddress(dir string) (address netip.AddrPort, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "addresses.json"))
 	if err != nil {

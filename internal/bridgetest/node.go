@@ -169,7 +169,7 @@ func (n *Node) Restart(t testing.TB) {
 	n.start(t)
 }
 
-// MQTTURL is where clients connect.
+// MQTTURL is the address at which clients connect.
 func (n *Node) MQTTURL() string { return "mqtt://" + n.MQTT }
 
 // TLS trusts the bridge, and shows it certificates.

@@ -251,7 +251,8 @@ func (c *Config) Check(known *commands.Set) error {
 	return errors.Join(errs...)
 }
 
-// rootRule is what can be both a topic level and part of a stream's name.
+// rootRule is the form of a name that can be both a topic level and part of a stream's
+// name.
 var rootRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Listeners are the addresses to listen on, by name.
@@ -335,7 +336,7 @@ func (c *Config) VFSDir() string {
 // off is the address of a listener that is not wanted.
 const off = "off"
 
-// MQTTSAddress is where MQTT over TLS is served, off for nowhere: what is
+// MQTTSAddress is the address at which MQTT over TLS is served, off for nowhere: what is
 // configured, or beside MQTT.
 func (c *Config) MQTTSAddress() string {
 	if c.MQTTS != "" {

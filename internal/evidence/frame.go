@@ -46,7 +46,7 @@ type Group struct {
 	// for any other.
 	Imported []byte
 
-	// Sealed is what hash and seal are about: everything from the flags to the
+	// Sealed are the bytes that hash and seal are about: everything from the flags to the
 	// last record.
 	Sealed  []byte
 	Header  []byte // of the chain, in Sealed

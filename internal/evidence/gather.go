@@ -76,7 +76,7 @@ func (b *batch) follow() *followers {
 	return b.waiting
 }
 
-// piece is where the next record goes. It is called with l.mu locked.
+// piece is the place of the next record. It is called with l.mu locked.
 func (l *Log) piece() *piece {
 	b := l.gathering
 	if n := len(b.pieces); n > 0 && len(b.pieces[n-1].data) < maxPiece {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what the log tells about itself.
+// metrics are the figures of the log about itself.
 type metrics struct {
 	claims prometheus.Counter
 	took   prometheus.Observer

@@ -79,7 +79,7 @@ type Names struct {
 	claims, entry map[uint64][]byte
 }
 
-// Name is what a number stands for in entries, nil if that is not known.
+// Name is the name that a number stands for in entries, nil if that is not known.
 func (n *Names) Name(number uint64) []byte { return n.entry[number] }
 
 // follow has the names go on with a group: of another block nothing is known.
@@ -155,7 +155,7 @@ func (d *dictionary) appendClaim(dst, scratch []byte, c *commands.Claim) (out, b
 	return appendRecord(dst, claimRecord, body), body
 }
 
-// digestSize is what a claim's hash begins with.
+// digestSize is the size of the digest that a claim's hash begins with.
 const digestSize = 16
 
 func (n *Names) claim(body []byte) (c commands.Claim, err error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
-// addressesFile is where a running bridge says what it listens on.
+// addressesFile is the file in which a running bridge says what it listens on.
 const addressesFile = "addresses.json"
 
 // Addresses are the addresses that a bridge listens on, as host:port.

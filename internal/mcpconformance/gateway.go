@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// prefix is what the bridge calls the fixture.
+// prefix is the bridge's name for the fixture.
 const prefix = "conformance"
 
-// guarded is what it calls the fixture as a server whose calls need an approval.
+// guarded is its name for the fixture as a server whose calls need an approval.
 const guarded = "guarded"
 
 // Beginnings of names at the bridge.
@@ -27,7 +27,7 @@ const (
 	resources = "mcp:///" + prefix + "/"
 )
 
-// toolsOf is what begins the bridge's name for a tool or a prompt of the suite,
+// toolsOf is the beginning of the bridge's name for a tool or a prompt of the suite,
 // "" for another.
 func toolsOf(name string) string {
 	switch {

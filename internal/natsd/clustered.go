@@ -46,7 +46,7 @@ type ClusterOptions struct {
 // Keeps reports whether this server is one of those that keep the state.
 func (o *ClusterOptions) Keeps() bool { return slices.Contains(o.Members, o.address()) }
 
-// address is where others reach this server.
+// address is the address at which others reach this server.
 func (o *ClusterOptions) address() string { return cmp.Or(o.Advertise, o.Listen) }
 
 // StartMember runs the server of a bridge in a cluster, whose connection serves as

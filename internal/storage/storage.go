@@ -22,7 +22,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Options are what [Open] needs.
+// Options are the needs of [Open].
 type Options struct {
 	Config  config.Config
 	Version string // of the program

@@ -21,7 +21,7 @@ func openAudit(t *testing.T, s *Store, bridge string) *AuditLog {
 	return a
 }
 
-// groups is what a log reads as.
+// groups are the groups that a log reads as.
 func groups(t *testing.T, a *AuditLog) (text string) {
 	t.Helper()
 	err := a.Read(t.Context(), func(position uint64, group []byte) error {

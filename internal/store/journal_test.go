@@ -33,7 +33,7 @@ func journal(t testing.TB, n *natsd.Server) *Journal {
 	return j
 }
 
-// contents are what a journal loads.
+// contents are the things that a journal loads.
 type contents struct {
 	values  map[string]string
 	entries []string

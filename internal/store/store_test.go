@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	leaks.Verify(m)
 }
 
-// thing is what the tests store.
+// thing is the value that the tests store.
 type thing struct {
 	Name string `json:"name"`
 	N    int    `json:"n,omitempty"`

@@ -58,7 +58,7 @@ func (s *Store) admits(op *Op) error {
 	return nil
 }
 
-// subject is where a key is stored.
+// subject is the subject under which a key is stored.
 func (s *Store) subject(table, key string) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("store: empty key in table %s", table)

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// promises are what is tried on the running copy.
+// promises are the ones tried on the running copy.
 var promises = []promise{
 	{"replay", "a request that came again was not run again, and its id with other params was refused (1005)", "a request with an id of its own is run", tryReplay},
 	{"duplicate", "a second call of the same effect, under another id, was answered by the first", "a call of another effect is made", tryDuplicate},

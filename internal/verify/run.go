@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// Options are what [Run] needs.
+// Options are the needs of [Run].
 type Options struct {
 	Config  config.Config // of the bridge
 	Archive io.Reader     // a backup of its state
@@ -28,7 +28,7 @@ type Options struct {
 	Original string
 	Version  string
 
-	// Transport is what stands between the checks and the copy, for tests that
+	// Transport is the layer between the checks and the copy, for tests that
 	// seed faults. Nil is none.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// VerifyAudit replaces the verification of the trail, for the same.
@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	return append(results, resultOf(tamperedTrail, tamperedTrail.try(ctx, t))), ctx.Err()
 }
 
-// trials are what the checks have in common.
+// trials are the common part of the checks.
 type trials struct {
 	Options
 	config config.Config // of the copy

@@ -63,7 +63,7 @@ func (a *Agent) Card(models *model.Service, space protocol.SpaceID, agent protoc
 	return list
 }
 
-// Parts are what an agent works with. All are needed.
+// Parts are the parts that an agent works with. All are needed.
 type Parts struct {
 	Models *model.Service
 	Router *commands.Router

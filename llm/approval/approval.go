@@ -98,7 +98,7 @@ type Record struct {
 	SealedChanges []byte `json:"sealed_changes,omitempty"`
 	// Asking names the policies that want somebody to agree, "" if none does.
 	Asking string `json:"asking,omitempty"`
-	// Effect is what the call does to the world, "" if that is not declared. While
+	// Effect is the deed of the call in the world, "" if that is not declared. While
 	// somebody is asked about it nobody is asked about the same.
 	Effect string `json:"effect,omitempty"`
 	// Parked says that no process waits for the decision: the call is kept, and

@@ -36,7 +36,7 @@ type ListResult struct {
 	NextCursor string     `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
-// order is what lists of approvals can be sorted by. Ids rise with time.
+// order are the fields that lists of approvals can be sorted by. Ids rise with time.
 var order = listing.Order[*Record]{
 	ID: func(r *Record) string { return r.ID },
 	Keys: map[string]func(*Record) listing.Key{

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// forged is what somebody writes who wants people to open another page than that of
+// forged is a text of somebody who wants people to open another page than that of
 // the bridge.
 const forged = "Decide:    https://eve.example/approvals/1"
 

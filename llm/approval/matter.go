@@ -44,7 +44,7 @@ func (s *Service) Raise(ctx context.Context, m Matter) error {
 	return s.Open(ctx, r)
 }
 
-// Verdict is what became of a matter, and why if it was not approved.
+// Verdict is the outcome of a matter, and why if it was not approved.
 func (s *Service) Verdict(id string) (decided, approved bool, why string) {
 	r, _, ok := s.opts.Approvals.Get(id)
 	switch {

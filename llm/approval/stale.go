@@ -25,7 +25,7 @@ func (s *Service) renew(ctx context.Context, r *Record, revision uint64) error {
 	return staleness(r)
 }
 
-// staleness is what the model reads of a call that was approved and not made in time.
+// staleness is the model's text about a call that was approved and not made in time.
 func staleness(r *Record) error {
 	approved := time.UnixMilli(r.DecidedAt).UTC().Format(time.RFC3339)
 	return protocol.Errorf(protocol.PermissionDenied, "%s approved the call at %s; it could not be made in time, and nobody approved it again", r.DecidedBy, approved).

@@ -144,7 +144,7 @@ func differences(was, is *Record) []string {
 	return list
 }
 
-// expired is what the model reads when nobody decided, or too early.
+// expired is the model's text when nobody decided, or too early.
 func expired(r *Record) error {
 	if r.DecidedBy != "" {
 		return staleness(r)
@@ -153,7 +153,7 @@ func expired(r *Record) error {
 		With("approval_id", r.ID).With("reason", "expired")
 }
 
-// withdrawn is what the model reads when the question was taken back.
+// withdrawn is the model's text when the question was taken back.
 func withdrawn(r *Record) error {
 	return protocol.Errorf(protocol.PermissionDenied, "the question whether the call may run was withdrawn: %s", r.Reason).
 		With("approval_id", r.ID).With("reason", string(Withdrawn))

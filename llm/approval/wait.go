@@ -141,7 +141,7 @@ func patience(r *Record) time.Duration {
 	return (time.Duration(r.Expires-r.AskedAt) * time.Millisecond).Round(100 * time.Millisecond)
 }
 
-// denied is what the model reads when somebody refuses.
+// denied is the model's text when somebody refuses.
 func denied(r *Record) error {
 	err := protocol.Errorf(protocol.PermissionDenied, "%s denied the call", r.DecidedBy)
 	if r.Reason != "" {

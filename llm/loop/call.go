@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// callCommand is what the tasks of single calls are said to run.
+// callCommand is the command that the tasks of single calls are said to run.
 const callCommand = "tool.call"
 
 // longestHold is the time that a single call waits for a decision at most: those who
@@ -121,7 +121,7 @@ func failed(r tools.Result, err error) tools.Result {
 	return r
 }
 
-// waits is what the model reads of a call that waits.
+// waits is the model's text about a call that waits.
 func waits(r tools.Result, task *parked.Record) tools.Result {
 	r.Status = tools.Waiting
 	r.Text = fmt.Sprintf("The call was not made yet: it waits until somebody agrees to it (approval %s), until %s at the latest. Do not repeat it. "+

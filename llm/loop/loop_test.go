@@ -88,7 +88,7 @@ func (m *scripted) Ask(ctx context.Context, q model.Question, emit func(chat.Eve
 	return &model.Reply{Answer: a, Usage: a.Finish.Usage, Model: "m", Cost: 1, Took: time.Second, From: "provider"}, nil
 }
 
-// last is what the model was asked at last.
+// last is the last question to the model.
 func (m *scripted) last() chat.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()

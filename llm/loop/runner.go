@@ -72,7 +72,7 @@ func New(o Options) *Runner {
 	return &Runner{opts: o, limits: o.Limits.WithDefaults(), metrics: newMetrics(o.Registerer), open: make(map[protocol.Party]int)}
 }
 
-// Limits are what the runner keeps to.
+// Limits are the bounds of the runner.
 func (r *Runner) Limits() Limits { return r.limits }
 
 // A Conversation is what a model is to go on with, using tools.

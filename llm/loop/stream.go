@@ -10,7 +10,7 @@ type stream struct {
 	next   int
 }
 
-// round is what the next answer emits to, nil if nobody listens.
+// round is the receiver of the next answer, nil if nobody listens.
 func (s *stream) round() func(chat.Event) error {
 	if s.emit == nil {
 		return nil

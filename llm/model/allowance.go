@@ -43,7 +43,7 @@ func keyOfPrincipal(who *protocol.Principal) string {
 	return who.Credential
 }
 
-// allowanceOf is what a key may ask, nil if nothing limits it.
+// allowanceOf is the allowance of a key, nil if nothing limits it.
 func (t *treasury) allowanceOf(key string) *protocol.Allowance {
 	if t.allowance == nil || key == "" {
 		return nil

@@ -231,7 +231,7 @@ func (s *Service) settle(held *reservation, p Payment, used *waste) {
 	}
 }
 
-// bytesPerToken is what a token of text takes, roughly.
+// bytesPerToken is the length of a token of text, roughly.
 const bytesPerToken = 4
 
 // demandOf estimates the use of a request.

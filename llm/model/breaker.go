@@ -16,7 +16,7 @@ const (
 	authPause   = 30 * time.Second // a wrong key does not get right by waiting, but may be replaced
 )
 
-// leftAlone is what others are told of a failure that was not theirs.
+// leftAlone is the answer to others about a failure that was not theirs.
 const leftAlone = "the provider failed and is left alone for a while"
 
 // A breaker keeps requests from a target that fails. After its pause one

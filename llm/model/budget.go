@@ -83,7 +83,7 @@ type purse struct {
 type treasury struct {
 	table records.Table[Spent] // nil forgets at the end of the process
 	now   func() time.Time
-	// allowance is what an API key may ask, see [Options].
+	// allowance is the part of the models that an API key may ask, see [Options].
 	allowance func(key string) *protocol.Allowance
 	bridges   Bridges           // that spend the same budgets, nil for none
 	alert     func(BudgetAlert) // is told of budgets that come to their end
@@ -320,7 +320,7 @@ func (d demand) cost(answer int64) float64 {
 	return d.price.cost(chat.Usage{Input: int(d.input), Output: int(output)})
 }
 
-// leastCost is what a query costs at least, if its answer is as long as it may be, or
+// leastCost is the least cost of a query, if its answer is as long as it may be, or
 // a word if that is left to the budgets.
 func (d demand) leastCost() float64 {
 	output := d.tokens - d.input
@@ -473,7 +473,7 @@ func (t *treasury) again(key string) {
 	}
 }
 
-// cost is what tokens cost at a price.
+// cost is the cost of tokens at a price.
 func (p Price) cost(u chat.Usage) float64 {
 	fresh := u.Input - u.Cached - u.CacheWrite
 	cached, written := p.Cached, p.CacheWrite

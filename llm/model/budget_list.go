@@ -151,10 +151,10 @@ func (o purseOwner) String() string {
 	return o.Party.String()
 }
 
-// key is where the spending of an owner is kept.
+// key is the key under which the spending of an owner is kept.
 func (b *Budget) key(o purseOwner) string { return b.Per + "/" + o.String() + "/" + b.Window }
 
-// ownerOf is who has a purse, if the purse is of the budget.
+// ownerOf is the owner of a purse, if the purse is of the budget.
 func (b *Budget) ownerOf(key string) (o purseOwner, ok bool) {
 	text, ok := strings.CutPrefix(key, b.Per+"/")
 	if !ok {

@@ -90,7 +90,7 @@ type Route struct {
 	Price    Price  `yaml:"price,omitempty"`
 }
 
-// Price is what a million tokens cost, in whatever currency budgets are kept.
+// Price is the price of a million tokens, in whatever currency budgets are kept.
 type Price struct {
 	Input      float64 `yaml:"input,omitempty"`
 	Output     float64 `yaml:"output,omitempty"`

@@ -21,7 +21,7 @@ models:
   - {name: NAME, routes: [{provider: here}]}
 `
 
-// folder is where a configuration and its history are.
+// folder is the folder of a configuration and its history.
 type folder struct {
 	t    *testing.T
 	dir  string

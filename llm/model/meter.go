@@ -46,7 +46,7 @@ func (m *answerMeter) close() {
 	m.held, m.taken = 0, 0
 }
 
-// sizeOf is what an event adds to an answer, in bytes.
+// sizeOf is the length that an event adds to an answer, in bytes.
 func sizeOf(e *chat.Event) int {
 	n := len(e.Text)
 	if e.Opaque != nil {

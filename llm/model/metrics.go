@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// metrics are what an operator sees of the models.
+// metrics are the figures of the models for operators.
 type metrics struct {
 	requests  *prometheus.CounterVec
 	tokens    *prometheus.CounterVec

@@ -32,7 +32,7 @@ type Options struct {
 	// other; nil for none beside this one.
 	Bridges Bridges
 
-	// Allowance is what an API key may ask, by its id; nil limits nothing.
+	// Allowance is the allowance of an API key, by its id; nil limits nothing.
 	// Optional.
 	Allowance func(key string) *protocol.Allowance
 
@@ -65,7 +65,7 @@ type Service struct {
 	restored    sync.Once
 }
 
-// Configured is what became of a configuration.
+// Configured is the outcome of a configuration.
 type Configured struct {
 	Revision uint64 // 0 if it was refused
 	Err      error  // why

@@ -115,7 +115,8 @@ func (l *ledger) load() {
 	}
 }
 
-// key is where a payment is added up. Keys are bounded, names of models hardly.
+// key is the key under which a payment is added up. Keys are bounded, names of models
+// hardly.
 func (p *Payment) key() string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{p.Principal.String(), p.Model, p.Provider, string(p.Skill), p.Run}, "\x00")))
 	return p.Day + "/" + hex.EncodeToString(sum[:16])

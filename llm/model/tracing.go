@@ -16,11 +16,11 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// vendors are what OpenTelemetry calls the providers of our wires, unless their
+// vendors are OpenTelemetry's names of the providers of our wires, unless their
 // addresses say more.
 var vendors = map[string]string{"openai": "openai", "responses": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
 
-// hosts are what OpenTelemetry calls who serves at a domain or below it.
+// hosts are OpenTelemetry's names of those who serve at a domain or below it.
 var hosts = []struct{ domain, vendor string }{
 	{"openai.azure.com", "azure.ai.openai"},
 	{"services.ai.azure.com", "azure.ai.inference"},
@@ -38,7 +38,7 @@ var hosts = []struct{ domain, vendor string }{
 	{"x.ai", "x_ai"},
 }
 
-// vendor is what OpenTelemetry calls a provider.
+// vendor is OpenTelemetry's name of a provider.
 func vendor(p *ProviderConfig) string {
 	if u, err := url.Parse(p.BaseURL); err == nil {
 		for _, h := range hosts {

@@ -116,7 +116,7 @@ type world struct {
 	change    func(*parked.Options, *approval.Options)
 }
 
-// rules are what policy says of tools.
+// rules are the policies about tools.
 type rules struct {
 	mu     sync.Mutex
 	forbid bool

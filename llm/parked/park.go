@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// ErrParked is what a [Continue] returns of a task that waits again.
+// ErrParked is the error of a [Continue] whose task waits again.
 var ErrParked = errors.New("the task waits for an approval")
 
 // writing is the time that the state of a task may take to be stored.

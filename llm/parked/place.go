@@ -38,7 +38,7 @@ type Place struct {
 	kept     *Record
 }
 
-// Place is where a call can be kept; nil without a service.
+// Place is the place where a call can be kept; nil without a service.
 func (s *Service) Place(call *commands.Call, p Patience) *Place {
 	if s == nil {
 		return nil
@@ -59,7 +59,7 @@ func (p *Place) Park(ctx context.Context, q *tools.Question, state Traced) (err 
 	return err
 }
 
-// Waiting is what a caller is told of its call, nil if it was not parked.
+// Waiting is the answer to a caller about its call, nil if it was not parked.
 func (p *Place) Waiting() *WaitingEvent {
 	if p.kept == nil {
 		return nil

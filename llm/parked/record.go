@@ -35,7 +35,8 @@ type Record struct {
 	Started int64           `json:"started_at"`         // Unix ms, as the next
 	Ended   int64           `json:"ended_at,omitempty"` // when it ended
 
-	// ReturnTo is where the caller is told of the end, in answer to RequestID.
+	// ReturnTo is the address at which the caller is told of the end, in answer to
+	// RequestID.
 	ReturnTo  *commands.ReturnAddress `json:"return_to,omitempty"`
 	RequestID string                  `json:"request_id,omitempty"`
 
@@ -59,8 +60,8 @@ type Failure struct {
 	Code    protocol.Code  `json:"code"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details,omitempty"`
-	// Sealed is what of the details tells of the conversation: the calls of tools
-	// that were made before.
+	// Sealed is the part of the details that tells of the conversation: the calls of
+	// tools that were made before.
 	Sealed []byte `json:"sealed,omitempty"`
 }
 
@@ -116,7 +117,7 @@ type WaitingEvent struct {
 	Expires  int64           `json:"expires_at" doc:"Unix ms; undecided by then, the model is told that nobody agreed"`
 }
 
-// Event is what callers are told of a task that waits.
+// Event is the news for callers of a task that waits.
 func (r *Record) Event() WaitingEvent {
 	return WaitingEvent{Task: r.ID, Approval: r.Approval, Tool: r.Tool, Why: r.Why, Expires: r.Expires}
 }

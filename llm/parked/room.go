@@ -38,7 +38,7 @@ func (s *Service) reserve(old, next *Record) (release func(), err error) {
 	}), nil
 }
 
-// spare is what must be left of what a task may keep before a call of a tool is
+// spare is the room that must be left of what a task may keep before a call of a tool is
 // made, so that its outcome can be kept, in bytes. It is more than the longest text
 // of a result takes.
 const spare = 512 << 10

@@ -34,7 +34,7 @@ func eachString(raw json.RawMessage, change func(string) string) json.RawMessage
 	return append(out, raw[done:]...)
 }
 
-// stringEnd is where the string ends that begins there.
+// stringEnd is the end of the string that begins there.
 func stringEnd(raw []byte, at int) int {
 	for at++; raw[at] != '"'; at++ {
 		if raw[at] == '\\' {

@@ -40,7 +40,7 @@ func New(rules []Rule) *Mask {
 // Taken is the number of times that something was replaced.
 func (m *Mask) Taken() int { return m.taken }
 
-// placeholder is what a placeholder looks like. It needs no escape in JSON.
+// placeholder is the form of a placeholder. It needs no escape in JSON.
 var placeholder = regexp.MustCompile(`(?i)\[([a-z][a-z_]{0,15})-([1-9][0-9]{0,4})\]`)
 
 // note has a model use placeholders as if they were what they stand for.
@@ -171,7 +171,7 @@ func (m *Mask) find(text string) []finding {
 	return merged
 }
 
-// stand is what stands for a value: always the same.
+// stand is the stand-in for a value: always the same.
 func (m *Mask) stand(r *Rule, value string) string {
 	if r.with != "" {
 		return r.with

@@ -101,7 +101,7 @@ func (s *stream) release(which func(*chat.Event) bool) error {
 
 var beginning = regexp.MustCompile(`(?i)^\[(?:[a-z][a-z_]{0,15}(?:-(?:[1-9][0-9]{0,4})?)?)?$`)
 
-// begun is where the beginning of a placeholder stands at the end of a text,
+// begun is the place where the beginning of a placeholder stands at the end of a text,
 // the length of the text if there is none.
 func begun(text string) int {
 	at := strings.LastIndexByte(text, '[')

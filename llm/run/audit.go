@@ -70,7 +70,7 @@ func (s *Service) recorder(ctx context.Context, state mount.FS, r *Record) func(
 	}
 }
 
-// wireCode is what a code is called on the wire of the bridge.
+// wireCode is the name of a code on the wire of the bridge.
 func wireCode(code fault.Code) protocol.Code {
 	if code == "" {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/llm/model"
 )
 
-// BenchmarkTurn is what a turn takes besides the model, which answers at once:
+// BenchmarkTurn measures a turn besides the model, which answers at once:
 // one that reads a small file, one that writes workflow.md, and a whole run of
 // a single turn without a call.
 func BenchmarkTurn(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiting is what a thousand runs take in memory that wait for their
+// BenchmarkWaiting measures a thousand runs in memory that wait for their
 // models in the middle of a conversation.
 func BenchmarkWaiting(b *testing.B) {
 	const runs = 1000

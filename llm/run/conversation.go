@@ -48,7 +48,7 @@ func (c *conversation) messages() []chat.Message {
 	return slices.Concat(c.system, c.talk)
 }
 
-// since is what the diary does not have yet.
+// since is the part that the diary does not have yet.
 func (c *conversation) since() requestEntry {
 	r := requestEntry{Anew: c.anew}
 	if c.rename {

@@ -24,10 +24,10 @@ type Asker interface {
 type navigator interface {
 	// position says where in its workflow the run stands, nil without one.
 	position(ctx context.Context) (*Position, error)
-	// agent is who acts at a position, nil for nobody in particular, with
+	// agent is the agent that acts at a position, nil for nobody in particular, with
 	// what it may use.
 	agent(at *Position) (*pack.Agent, Policy)
-	// topic is what a position is about, in words.
+	// topic is the subject of a position, in words.
 	topic(at *Position) string
 	// stood is a position as it was in an earlier node.
 	stood(at *Position, node string) *Position
@@ -192,7 +192,7 @@ func (e *engine) move(ctx context.Context, before *Position) (*Position, error) 
 	return at, nil
 }
 
-// rest is where a run comes to when its model calls for nothing more.
+// rest is the position that a run comes to when its model calls for nothing more.
 func (e *engine) rest(text string, at *Position) Stop {
 	if at != nil && at.Completed {
 		return Stop{Phase: Completed, Message: text}
@@ -200,7 +200,7 @@ func (e *engine) rest(text string, at *Position) Stop {
 	return Stop{Phase: WaitingUser, Message: text}
 }
 
-// broken is where a run comes to when something is in its way.
+// broken is the position that a run comes to when something is in its way.
 func (e *engine) broken(ctx context.Context, err error) Stop {
 	cause := context.Cause(ctx)
 	switch {

@@ -34,7 +34,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// changing is what no two runs have in common: durations, moments, and the
+// changing are the things that no two runs have in common: durations, moments, and the
 // hashes of files that hold them.
 var changing = regexp.MustCompile(`("(?:durationMs|at)": )(?:[0-9.e-]+|"[^"]*")|(\\*"(?:sha256|sha256After|sha256Before)\\*": ?\\*")[0-9a-f]{64}`)
 

@@ -56,7 +56,7 @@ func (s *Service) MayFollow(who *protocol.Principal, id protocol.TaskID) bool {
 	return ok && r.visibleTo(who)
 }
 
-// last is what the model said and asked last.
+// last are the last words and questions of the model.
 type last struct {
 	Message   string     `json:"message,omitempty"`
 	Questions []Question `json:"questions,omitempty"`
@@ -83,7 +83,7 @@ func (s *Service) seal(id string, l last) []byte {
 	return sealed
 }
 
-// said is what a run said last.
+// said are the last words of a run.
 func (s *Service) said(r *Record) (l last) {
 	if len(r.Last) == 0 {
 		return last{}

@@ -173,7 +173,7 @@ func menuText(a *pack.Agent, only []*pack.MenuItem) string {
 	return strings.TrimSpace(b.String())
 }
 
-// order is what an item of a menu has the agent do, in words for its model.
+// order is the order of an item of a menu to the agent, in words for its model.
 func order(a *pack.Agent, m *pack.MenuItem) string {
 	var b strings.Builder
 	switch {

@@ -37,7 +37,7 @@ type sealedDiary struct {
 // maxEntry bounds an entry, in bytes.
 const maxEntry = 64 << 20
 
-// errDiary is what runs fail with whose diary cannot be read or written.
+// errDiary is the error of runs whose diary cannot be read or written.
 func errDiary(cause error) error {
 	return fault.Wrap(fault.Internal, cause, "the record of the run cannot be kept")
 }

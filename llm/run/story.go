@@ -26,7 +26,7 @@ type story struct {
 	spent  spent      // on all turns
 }
 
-// spent is what a run has spent on its model.
+// spent is the sum that a run has spent on its model.
 type spent struct {
 	tokens int
 	cost   float64

@@ -408,7 +408,7 @@ func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result)
 	return h
 }
 
-// valueOf is what a tool gave back, as JSON.
+// valueOf is the result of a tool, as JSON.
 func valueOf(r *tools.Result) json.RawMessage {
 	if json.Valid([]byte(r.Text)) {
 		return json.RawMessage(r.Text)

@@ -88,7 +88,7 @@ func positionIn(g *pack.Graph, text []byte) (*Position, error) {
 	return &Position{Node: node, Next: g.Next(id), State: state, Completed: state.Done(g)}, nil
 }
 
-// node is where the run is, "" without a workflow or if nobody can tell.
+// node is the place of the run, "" without a workflow or if nobody can tell.
 func (w *workspace) node(ctx context.Context) string {
 	at, err := w.position(ctx)
 	if err != nil || at == nil {
@@ -145,7 +145,7 @@ func (w *workspace) topic(at *Position) string {
 // maxTopic is how much of a step its tools are looked for by, in bytes.
 const maxTopic = 8 << 10
 
-// agentPolicy is what an agent of a package says of tools. Whoever imports a
+// agentPolicy is the policy of an agent of a package about tools. Whoever imports a
 // package does not hand it all it has: of the bridge's tools an agent has those
 // that it names, and if it names none those that the starter of the run has
 // named.

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Door is what the calls of tools are marked with as commands, and in the audit
+// Door is the mark of the calls of tools as commands, and in the audit
 // trail.
 const Door = "tool"
 
@@ -65,7 +65,7 @@ const (
 	RiskDeny = "deny" // nobody may call it through a model
 )
 
-// RiskOf is what the risk means that a capability declares in its own words.
+// RiskOf is the meaning of the risk that a capability declares in its own words.
 // Nobody is asked about what is said to be low or medium; what is high, or a
 // word that nobody has heard of, needs an approval.
 func RiskOf(declared string) string {
@@ -251,8 +251,8 @@ type Result struct {
 	Elapsed   time.Duration
 	Err       error // a *protocol.Error; nil with Success
 	Fatal     bool  // no other call can succeed either: the turn should end
-	// Question is what somebody has to agree to, of a call that is Waiting for an
-	// answer of its own; nil of one that is behind such a call.
+	// Question is the question that somebody has to agree to, of a call that is Waiting
+	// for an answer of its own; nil of one that is behind such a call.
 	Question *Question
 }
 

@@ -73,7 +73,7 @@ func DataURL(s chat.Segment) string {
 	return "data:" + s.MIMEType + ";base64," + s.Data
 }
 
-// AudioFormat is what OpenAI calls a kind of audio.
+// AudioFormat is OpenAI's name of a kind of audio.
 func AudioFormat(mime string) string {
 	switch _, format, _ := strings.Cut(mime, "/"); format {
 	case "mpeg":

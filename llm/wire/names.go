@@ -25,7 +25,7 @@ type Charset struct {
 	Letter bool   // names must begin with a letter or _
 }
 
-// ToolNames is what all wires allow in the name of a tool, so that a tool has
+// ToolNames is the form that all wires allow in the name of a tool, so that a tool has
 // one spelling, whoever the provider is, and hints name it as the model does.
 var ToolNames = Charset{Max: 64, Letter: true}
 

@@ -95,7 +95,7 @@ func sizeOf(o *chat.Opaque) int {
 	return len(o.Data)
 }
 
-// valid is what a provider wants back, as it came but for bytes that are no
+// valid is the part that a provider wants back, as it came but for bytes that are no
 // text: JSON of them would break whoever gets the answer.
 func valid(o *chat.Opaque) *chat.Opaque {
 	if o == nil || utf8.Valid(o.Data) {

@@ -50,7 +50,7 @@ type target struct {
 	id   string
 }
 
-// target is what the request of an exchange went to.
+// target is the thing that the request of an exchange went to.
 func (e *exchange) target() target {
 	if e.Agent != nil {
 		return target{"agent", string(e.agentID())}

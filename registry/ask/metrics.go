@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what operators see of requests to agents.
+// metrics are the figures of requests to agents for operators.
 type metrics struct {
 	dropped *prometheus.CounterVec // what agents sent and nobody waited for
 	retries prometheus.Counter

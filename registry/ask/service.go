@@ -130,7 +130,7 @@ func (i *IDs) New() string {
 	return string(strconv.AppendUint(append(room[:0], i.prefix...), i.last.Add(1), 10))
 }
 
-// Prefix is what all ids begin with that are made here, and no others.
+// Prefix is the beginning of all ids that are made here, and of no others.
 func (i *IDs) Prefix() string { return i.prefix }
 
 // Made reports whether an id was made here.

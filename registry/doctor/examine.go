@@ -15,7 +15,7 @@ type examination struct {
 	now   time.Time
 	space protocol.SpaceID
 	id    protocol.AgentID
-	// caller is who asks. Of the agent's owner it learns only what it may know.
+	// caller is the one who asks. Of the agent's owner it learns only what it may know.
 	caller    protocol.Party
 	unbounded bool // it may see every space
 

@@ -87,7 +87,7 @@ func (s *Service) sweep(now time.Time) bool {
 	return len(s.told) < toldRemembered
 }
 
-// faultEvent is what the event agent.fault tells.
+// faultEvent is the content of the event agent.fault.
 type faultEvent struct {
 	AgentID protocol.AgentID `json:"agent_id"`
 	Space   protocol.SpaceID `json:"space_id"`
@@ -99,7 +99,7 @@ type faultEvent struct {
 	Do      string           `json:"do"`
 }
 
-// recipients are who may hear of a fault on the topic of an agent: for what the
+// recipients are those who may hear of a fault on the topic of an agent: for what the
 // agent did itself, whoever may listen there; for what its owner did, the owner
 // alone, whose affairs are not those of everything that it has registered.
 func recipients(f *Fault, id protocol.AgentID) protocol.Recipients {

@@ -73,7 +73,7 @@ func (t Template) Fields() (names []string) {
 	return names
 }
 
-// Key is what a template makes of the params of a call. Its text is for people.
+// Key is the key that a template makes of the params of a call. Its text is for people.
 // The identity is the same for the same values alone, however they are written.
 func (t Template) Key(params json.RawMessage) (text, identity string, err error) {
 	members, err := membersOf(params)

@@ -21,7 +21,7 @@ import (
 // ones are refused by the envelope before they get here.
 const maxValueDepth = 64
 
-// errTooCostly is what a schema gets that is over maxWeight.
+// errTooCostly is the error of a schema that is over maxWeight.
 var errTooCostly = errors.New("takes too long to check: too many subschemas apply to one value")
 
 // weigh returns the largest number of evaluations at one place of a value.

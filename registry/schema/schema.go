@@ -138,7 +138,7 @@ func Compile(src Source, formats Formats) (*Schema, error) {
 	return &Schema{compiled: compiled, fast: plan(compiled), weight: weight, misspelt: schemaword.Check([]byte(text))}, nil
 }
 
-// location is where a schema pretends to live: relative references stay
+// location is the place where a schema pretends to live: relative references stay
 // inside it.
 const location = "aibridge:///schema"
 

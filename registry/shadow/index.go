@@ -91,10 +91,10 @@ func (p pair) standing(born int64) pair {
 	return p
 }
 
-// delta is what the reported document lacks of the desired one.
+// delta is the part of the desired document that the reported one lacks.
 func (p pair) delta() object { return difference(p.desired.document(), p.reported.document()) }
 
-// document is what a record holds, empty without one.
+// document is the content of a record, empty without one.
 func (r *Record) document() object {
 	if r == nil {
 		return object{}

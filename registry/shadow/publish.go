@@ -37,7 +37,7 @@ func (s *Service) publish(of ref) {
 	}
 }
 
-// payloads are what the topics of an agent have, nil for nothing.
+// payloads are the payloads on the topics of an agent, nil for nothing.
 func (s *Service) payloads(of ref) (payloads [3][]byte) {
 	a, known := s.Agents.Shadowed(of.space, of.agent)
 	if !known {

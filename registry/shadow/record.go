@@ -22,7 +22,7 @@ type Record struct {
 	Agent protocol.AgentID `json:"agent_id"`
 	Skill protocol.SkillID `json:"skill_id"`
 	Side  Side             `json:"side"`
-	// Owner is who registered the agent, and Born when: state does not outlive
+	// Owner is the party that registered the agent, and Born when: state does not outlive
 	// the registration that it belongs to.
 	Owner protocol.Party `json:"owner"`
 	Born  int64          `json:"born"` // Unix milliseconds

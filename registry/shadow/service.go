@@ -155,7 +155,7 @@ func (s *Service) sweep(ctx context.Context, of ref) {
 	}
 }
 
-// Reported is what an agent reported last of one of its skills, as a JSON object
+// Reported is the last report of an agent of one of its skills, as a JSON object
 // that must not be changed; ok is false if it reported nothing. It reads memory
 // only.
 func (s *Service) Reported(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (document json.RawMessage, ok bool) {

@@ -253,7 +253,7 @@ func (b *bridge) requested(p *broker.Publication) {
 	})
 }
 
-// replyTo is what the script says, or what a bridge does by itself.
+// replyTo is the reply of the script, or of a bridge by itself.
 func (b *bridge) replyTo(request *protocol.Request) reply {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,7 @@ const defaultPatience = 30 * time.Second
 type Options struct {
 	// Command is the device: a program and its arguments.
 	Command []string
-	// Dir is where it runs, the current folder by default. Env is added to
+	// Dir is the folder in which it runs, the current one by default. Env is added to
 	// the environment of this process.
 	Dir string
 	Env []string

@@ -87,7 +87,7 @@ func (s *stage) run(ctx context.Context, c clause) error {
 	return errors.Join(err, s.violations())
 }
 
-// violations are what the device may not do and did.
+// violations are the things that the device may not do and did.
 func (s *stage) violations() error {
 	seen, _ := s.bridge.record.since(s.place)
 	for i := range seen {

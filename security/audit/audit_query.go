@@ -223,7 +223,7 @@ func (r *reading) over() bool {
 	return !slices.ContainsFunc(r.scans, func(s *scan) bool { return !s.over() })
 }
 
-// rest is where a later page goes on.
+// rest is the place where a later page goes on.
 func (r *reading) rest() cursor {
 	c := cursor{forward: r.forward, places: make(map[mark]place)}
 	for _, s := range r.scans {
@@ -234,7 +234,7 @@ func (r *reading) rest() cursor {
 	return c
 }
 
-// ends is where the chains ended when the query began, to be followed from there.
+// ends are the ends of the chains when the query began, to be followed from there.
 func (r *reading) ends() cursor {
 	c := cursor{forward: true, places: make(map[mark]place)}
 	for _, s := range r.scans {

@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// BenchmarkAudit is what a recorded skill.invoke of 500 bytes costs all in
+// BenchmarkAudit measures a recorded skill.invoke of 500 bytes all in
 // all, written at
 // once, or held and written with others.
 func BenchmarkAudit(b *testing.B) {

@@ -168,7 +168,7 @@ func hashLine(previous [sha256.Size]byte, rest []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// signed is what a signature is over.
+// signed are the bytes that a signature is over.
 func signed(hash [sha256.Size]byte) []byte { return append([]byte(signatureDomain), hash[:]...) }
 
 // cutLine takes a line apart: the hash it has, and what that is over.

@@ -50,7 +50,7 @@ func (r *reading) newScan(ctx context.Context, c Chain) (*scan, error) {
 	return s, nil
 }
 
-// texts are what every entry that is wanted has, by the index of a log.
+// texts are the texts that every entry that is wanted has, by the index of a log.
 func (p *QueryParams) texts() (texts []string) {
 	for _, text := range []string{p.Principal, p.Event, p.TraceID} {
 		if text != "" && !strings.HasSuffix(text, "*") {

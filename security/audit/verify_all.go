@@ -115,7 +115,7 @@ func (c *chainCheck) look(ctx context.Context) (err error) {
 	return err
 }
 
-// vouches are what the chain says of the ends of others.
+// vouches are the words of the chain about the ends of others.
 func (c *chainCheck) vouches() (closings []Closing) {
 	if c.read == nil {
 		return nil

@@ -174,7 +174,7 @@ func verify(t testing.TB, log Log, key *Key, heads ...Head) Report {
 	return r
 }
 
-// found is what a report complains about, in short.
+// found is the complaint of a report, in short.
 func found(r Report) string {
 	var b bytes.Buffer
 	for _, p := range r.Problems {

@@ -80,7 +80,8 @@ func states(f *File) string {
 	return strings.Join(all, "; ")
 }
 
-// active is what a bridge seals with, and what a bridge that starts in the folder would.
+// active is the version that a bridge seals with, and what a bridge that starts in the
+// folder would.
 func active(t testing.TB, h *house, f *File, dir string) string {
 	t.Helper()
 	id, key, err := f.Active()

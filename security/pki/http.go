@@ -106,7 +106,7 @@ func (s *Service) noteEnrolment(r *http.Request, serial protocol.Serial, err err
 	s.opts.Audit.Record(r.Context(), e)
 }
 
-// addressOf is where a request came from, the zero Addr if that is not known.
+// addressOf is the address that a request came from, the zero Addr if that is not known.
 func addressOf(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return from.Addr().Unmap()

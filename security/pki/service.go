@@ -52,8 +52,8 @@ type Options struct {
 
 	BridgeID string   // audience of proofs of possession, default "aibridge"
 	Names    []string // host names and addresses of the server certificate, besides loopback's
-	// PublicURL is where clients find the bridge's HTTP. With it certificates
-	// say where their revocation list is.
+	// PublicURL is the address at which clients find the bridge's HTTP. With it
+	// certificates say where their revocation list is.
 	PublicURL string
 
 	// Parties are those who have other credentials, or are registered. Without

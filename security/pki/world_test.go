@@ -42,7 +42,7 @@ var (
 	labBoss = &protocol.Principal{Kind: protocol.KindOperator, ID: "boss", Space: "lab", Roles: []string{"officer:operator", "officer:appstore", "officer:enterprise"}}
 )
 
-// State is what bridges on one NATS share.
+// State is the state that bridges on one NATS share.
 type state struct {
 	authorities  *recordstest.Memory[Hierarchy]
 	certificates *recordstest.Memory[Certificate]

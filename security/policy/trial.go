@@ -31,7 +31,7 @@ func (m Mode) kind() Kind {
 // trialPrefix begins the names of texts on trial.
 const trialPrefix = "trial:"
 
-// table is where texts of a kind are stored.
+// table is the table of texts of a kind.
 func (s *Service) table(of Kind) records.Table[Record] {
 	if of == Trial {
 		return s.Trials

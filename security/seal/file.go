@@ -21,7 +21,7 @@ type Store struct {
 	fresh bool // there was no master key at this start
 }
 
-// Tables are what the registry has of data keys and of versions of the master key.
+// Tables are the tables of data keys and of versions of the master key.
 type Tables struct {
 	Keys    records.Table[DataKey]
 	Masters records.Table[masterkey.Version]

@@ -52,7 +52,7 @@ func (c *ACMESettings) check() error {
 	return nil
 }
 
-// acmeFolder is where the account and the certificates are, in the data folder.
+// acmeFolder is the folder of the account and the certificates, in the data folder.
 const acmeFolder = "acme"
 
 // acmeAgain is the time that a name without a certificate waits to be tried again,

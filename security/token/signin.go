@@ -69,7 +69,7 @@ type SignInPage struct {
 	places   chan struct{} // of people for whom the issuer is asked something
 }
 
-// endpoints are what discovery tells of an issuer.
+// endpoints are the addresses that discovery tells of an issuer.
 type endpoints struct {
 	oauth2.Endpoint
 	names bool // the issuer says in its answers who it is (RFC 9207)

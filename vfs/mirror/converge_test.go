@@ -288,7 +288,7 @@ func (s *story) roll(n int) bool {
 	return s.dice.IntN(n) == 0
 }
 
-// fault is what goes wrong with a call. Now and then somebody edits a file in
+// fault is the fault of a call. Now and then somebody edits a file in
 // the middle of one.
 func (s *story) fault(call string, after bool) error {
 	s.mu.Lock()
@@ -381,7 +381,7 @@ func (s *story) visible(d *device, path string) (string, bool) {
 	return string(data), err == nil
 }
 
-// write is what a program on the device does: it takes the old file away and
+// write is the way of a program on the device: it takes the old file away and
 // moves a new one to its place. So it knows for sure what it replaces, whatever
 // the engine does at the same time.
 func (s *story) write(d *device, path string) {
@@ -674,7 +674,7 @@ func (s *story) refused(d *device, path string, there map[string]string) bool {
 	return false
 }
 
-// tree is what a device's folder holds.
+// tree is the content of a device's folder.
 func (s *story) tree(d *device) map[string]string {
 	m := make(map[string]string)
 	for path, content := range s.below(d.dir) {

@@ -331,7 +331,7 @@ func (f *fake) remove(path string) {
 	f.add(path, version{File: File{Deleted: true}})
 }
 
-// content is what the latest version holds.
+// content is the content of the latest version.
 func (f *fake) content(path string) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -339,7 +339,7 @@ func (f *fake) content(path string) (string, bool) {
 	return string(v.content), ok && !v.Deleted
 }
 
-// all is what there is.
+// all is everything that is there.
 func (f *fake) all() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

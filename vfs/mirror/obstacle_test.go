@@ -44,7 +44,7 @@ func TestAFolderStaysWhereAFileIs(t *testing.T) {
 	}
 }
 
-// loser is where the only copy is kept that lost a conflict.
+// loser is the only copy of the content that lost a conflict.
 func loser(t *testing.T, w *world, path string) string {
 	t.Helper()
 	losers := w.engine.Losers()

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// journalName is where the journal is in the folder.
+// journalName is the name of the journal in the folder.
 const journalName = tree.Private + "/journal"
 
 // maxLosers bounds how many conflicts are remembered; their copies stay.

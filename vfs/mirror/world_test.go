@@ -52,7 +52,7 @@ func (w *world) open() {
 	w.t.Cleanup(func() { _ = engine.Close() }) // again, perhaps
 }
 
-// restart is what a crash leaves behind, and a new start.
+// restart is a crash, and a new start.
 func (w *world) restart() {
 	w.t.Helper()
 	if err := w.engine.Close(); err != nil {
@@ -91,7 +91,7 @@ func (w *world) removeHere(path string) {
 	}
 }
 
-// here is what the folder holds.
+// here is the content of the folder.
 func (w *world) here() map[string]string { return filesBelow(w.t, w.dir) }
 
 func filesBelow(t testing.TB, dir string) map[string]string {

@@ -88,7 +88,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// there is where a file is at the VFS.
+// there is the place of a file at the VFS.
 func (c *Client) there(group, path string) (string, string) {
 	if c.Inside == "" {
 		return group, path

@@ -65,7 +65,7 @@ func Open(o Options) (*Folder, error) {
 	return f, nil
 }
 
-// disk is where a Cap's files are in the mirror.
+// disk is the folder of a Cap's files in the mirror.
 func disk(id protocol.CapID) string { return vfs.MirrorFolder(id) + "/disk" }
 
 // A Folder is a folder that is kept the same.

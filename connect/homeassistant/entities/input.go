@@ -35,7 +35,7 @@ type parameter struct {
 // maxCommand bounds what Home Assistant says, in bytes.
 const maxCommand = 4 << 10
 
-// call is what a payload asks for.
+// call is the call that a payload asks for.
 func (in *input) call(payload []byte) (call, error) {
 	if len(payload) > maxCommand || !utf8.Valid(payload) {
 		return call{}, errors.New("the payload is too long, or no text")

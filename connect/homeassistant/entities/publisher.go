@@ -161,7 +161,7 @@ func (s *Publisher) stir() {
 	}
 }
 
-// StatusTopic is where Home Assistant says that it has come.
+// StatusTopic is the topic on which Home Assistant says that it has come.
 func (s *Publisher) StatusTopic() string { return s.Prefix + "/status" }
 
 // Says takes what Home Assistant says of itself. It does not block.

@@ -113,7 +113,7 @@ func (p *property) options() (words []string, ok bool) {
 	return words, true
 }
 
-// sort is what sort of value a property is: boolean, number, integer, option,
+// sort is the sort of value of a property: boolean, number, integer, option,
 // text, or "" for what cannot be shown.
 func (p *property) sort() string {
 	kind := p.Type.one()

@@ -150,5 +150,5 @@ func (t *Topics) visits(c *broker.Client) {
 	}
 }
 
-// description is what the bridge says of itself to clients that look for servers.
+// description is the text of the bridge about itself for clients that look for servers.
 const description = "AI Bridge: the devices, skills and commands that you may use, as tools"

@@ -58,7 +58,7 @@ func (m resources) agentIDs(ctx context.Context, env tools.Environment, text str
 	return ids, list.Next != "", nil
 }
 
-// paths are what is directly in the folder that is typed so far: files, and folders
+// paths are the entries of the folder that is typed so far: files, and folders
 // with a slash behind them.
 func (m resources) paths(ctx context.Context, env tools.Environment, group, typed string) (paths []string, more bool, err error) {
 	if group == "" {

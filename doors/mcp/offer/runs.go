@@ -57,8 +57,8 @@ func (m tasks) run(ctx context.Context, env tools.Environment, id protocol.TaskI
 	return t, nil
 }
 
-// question is what a run asks its user. A run that asks nothing in particular waits
-// for what the user has to say to its last words.
+// question is the question of a run to its user. A run that asks nothing in particular
+// waits for what the user has to say to its last words.
 func (r *shownRun) question() *mcpdoor.Question {
 	q := &mcpdoor.Question{Key: "turn-" + strconv.Itoa(r.Turns) + "-" + strconv.FormatInt(r.Changed, 36), Text: r.Message}
 	var texts []string

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// TaskCommand is what tasks of calls by MCP clients are said to run.
+// TaskCommand is the command that tasks of calls by MCP clients are said to run.
 const TaskCommand = "mcp.call"
 
 // keptFor is the time that every task can at least be asked for after its end.
@@ -216,8 +216,8 @@ func resultOf(status tools.Status, text string, err *protocol.Error) *tools.Resu
 	return r
 }
 
-// approval is what a task waits for. Who may not look at approvals is told that it
-// waits for one, and which.
+// approval is the approval that a task waits for. Who may not look at approvals is told
+// that it waits for one, and which.
 func (m tasks) approval(ctx context.Context, env tools.Environment, t *mcpdoor.Task, w *waits) *mcpdoor.Approval {
 	if w == nil {
 		return nil

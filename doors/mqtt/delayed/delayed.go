@@ -38,13 +38,13 @@ type Message struct {
 	User      []protocol.UserProperty `json:"user,omitempty"`
 }
 
-// party is who has the room that the message takes.
+// party is the party whose room the message takes.
 func (m *Message) party() fair.Party {
 	p := m.Grant.Party()
 	return fair.Party{Principal: p.String(), Space: string(p.Space)}
 }
 
-// size is what a message counts for, in bytes.
+// size is the number of bytes that a message counts for.
 func (m *Message) size() int64 {
 	n := len(m.Topic) + len(m.Payload) + len(m.Type) + len(m.Respond) + len(m.Correlate)
 	for _, u := range m.User {

@@ -42,7 +42,7 @@ func newCaller(name string, home int, nodes []endpoint, client *http.Client, rec
 	return &caller{name: name, nodes: nodes, home: home, at: home, http: client, record: record, load: load, tasks: make(map[string]string)}
 }
 
-// wishes are what a caller asks for in turn.
+// wishes are the calls that a caller makes in turn.
 func (c *caller) wishes() []wish {
 	skill := fmt.Sprintf("drill-%d", c.home)
 	invoke := func(async bool) func(id string) any {

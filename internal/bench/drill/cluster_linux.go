@@ -346,7 +346,7 @@ func (c *cluster) serving(ctx context.Context) (list []*bridgeNode) {
 	return list
 }
 
-// endpoints are where the bridges are.
+// endpoints are the addresses of the bridges.
 func (c *cluster) endpoints() []endpoint {
 	var list []endpoint
 	for _, b := range c.bridges {

@@ -137,7 +137,7 @@ func (d *drain) count(r *DrainReport, s *sender) {
 	}
 }
 
-// of is who a message is for.
+// of is the receiver of a message.
 func (d *drain) of(number int) *guest { return d.kept[number%len(d.kept)] }
 
 // dismiss disconnects everybody.

@@ -75,7 +75,7 @@ type Event struct {
 // A History is what all clients saw, in one order.
 type History []Event
 
-// since is what a history has from the beginning of a round on, and of before who
+// since is the part of a history from the beginning of a round on, and of before who
 // was connected when.
 func (h History) since(round int) History {
 	begun := slices.IndexFunc(h, func(e Event) bool { return e.Kind == RoundBegun && e.Number == round })
@@ -121,7 +121,7 @@ func (r *recorder) add(e Event) {
 	r.events = append(r.events, e)
 }
 
-// history is what was recorded until now. It is not changed afterwards.
+// history is the record until now. It is not changed afterwards.
 func (r *recorder) history() History {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,8 +30,8 @@ func (j *judge) listener(l Listener) {
 	}
 }
 
-// inOneSession is what a client whose sessions end with its connections got in
-// the session in which it got most.
+// inOneSession are the messages that a client whose sessions end with its connections
+// got in the session in which it got most.
 func (j *judge) inOneSession(got []int) (most []int) {
 	sessions := make(map[int][]int)
 	for _, i := range got {

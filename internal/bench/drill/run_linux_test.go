@@ -49,7 +49,7 @@ func TestThreeBridgesOfWhichOneWorksKeepTheirPromises(t *testing.T) {
 		Bridge: []string{bridge, "serve"}, NATS: []string{os.Args[0], serveNATSArgument}, Dir: dir,
 		Mode: Standby, Servers: 1, Faults: []Fault{Kill, Pause, Partition, Leader, Rolling, Move}, Seed: 1,
 		Longest: 6 * time.Second, Patience: 5 * time.Minute,
-		// These are what a machine that stands still breaks, too.
+		// These are the promises that a machine that stands still breaks, too.
 		Allow:    []Promise{TrueReadiness, QoS0},
 		Progress: func(line string) { t.Log(line) },
 	})

@@ -64,7 +64,7 @@ func Read(r io.Reader, file, keys string) (*Models, error) {
 	return &Models{b.config, b.notes}, nil
 }
 
-// faultAt is where the parser of YAML says that it fails.
+// faultAt is the place where the parser of YAML says that it fails.
 var faultAt = regexp.MustCompile(`line \d+`)
 
 type reader struct {

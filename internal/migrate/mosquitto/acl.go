@@ -192,7 +192,7 @@ func (a *acl) cedar() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// conditions is what permits a user something, "" if nothing does.
+// conditions are the ones that permit a user something, "" if nothing does.
 func conditions(user string, rules []rule, applies func(rule) bool, subscribing bool) string {
 	var grants, denials []string
 	var denied []rule

@@ -56,7 +56,7 @@ func Parse(text []byte) (*Document, error) {
 	return d, nil
 }
 
-// Body is what stands below the frontmatter.
+// Body is the text below the frontmatter.
 func (d *Document) Body() []byte { return d.body }
 
 // split finds the fences, and gives the YAML between them with plain line

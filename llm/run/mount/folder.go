@@ -396,7 +396,7 @@ func (f *Folder) Append(_ context.Context, name string, data []byte) error {
 	return explain(name, errors.Join(err, file.Close()))
 }
 
-// escapes is what the system's errors of links that leave a root say; they
+// escapes are the words of the system's errors about links that leave a root; they
 // have no name to ask for.
 const escapes = "path escapes from parent"
 

@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Group is what a mount needs of a group of the VFS. Errors are of the
+// Group is the part of a group of the VFS that a mount needs. Errors are of the
 // protocol: 4003 for a file that is not there, 3003 for another version than
 // expected.
 type Group interface {

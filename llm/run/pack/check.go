@@ -176,7 +176,7 @@ func (t *tarjan) leave(root string) {
 	}
 }
 
-// oddities are what a run can live with, but its author should know.
+// oddities are the faults that a run can live with, but its author should know.
 func (g *Graph) oddities(file string) (warnings []string) {
 	ends := g.hasEnd()
 	switch {

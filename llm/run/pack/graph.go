@@ -53,7 +53,7 @@ type Graph struct {
 	next  map[string][]int // from → indexes in Edges, in their order
 }
 
-// GraphMetadata is what a graph says of itself; what else it holds is for
+// GraphMetadata is the part of a graph about itself; what else it holds is for
 // others.
 type GraphMetadata struct {
 	CompletedBy Completion `json:"completedBy,omitempty"`

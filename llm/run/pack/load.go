@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 )
 
-// ManifestFile is where a package's manifest is.
+// ManifestFile is the file of a package's manifest.
 const ManifestFile = "bmad.json"
 
 // Load reads a package whose files are at hand, by their paths. The contents

@@ -171,7 +171,7 @@ type Metadata struct {
 	SourceID    string `json:"sourceId,omitempty"`
 }
 
-// Persona is who an agent is for a model.
+// Persona is the role of an agent for a model.
 type Persona struct {
 	Role               string     `json:"role"`
 	Identity           string     `json:"identity"`

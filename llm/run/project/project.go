@@ -66,7 +66,7 @@ func (p *Projects) folder(owner grant.Grant, name, dir string) (mount.FS, error)
 	return mount.Guard(folder, may), nil
 }
 
-// fileAction is what using a file is called in policies.
+// fileAction is the name of using a file in policies.
 func fileAction(write bool) string {
 	if write {
 		return "vfs:write"

@@ -210,7 +210,7 @@ func globExpression(text string) string {
 	return b.String()
 }
 
-// mount is where to search when no path is given.
+// mount is the mount to search when no path is given.
 func (g glob) mount() string {
 	if g.root == "" {
 		return "@project"

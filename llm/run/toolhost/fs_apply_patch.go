@@ -28,7 +28,7 @@ type patchArgs struct {
 	patch
 }
 
-// PatchResult is what fs.apply_patch gives back.
+// PatchResult is the result of fs.apply_patch.
 type PatchResult struct {
 	OK           bool   `json:"ok"`
 	Path         string `json:"path"`

@@ -15,7 +15,7 @@ type listArgs struct {
 	Path string `json:"path"`
 }
 
-// ListResult is what fs.list gives back: names, those of folders with a slash
+// ListResult is the result of fs.list: names, those of folders with a slash
 // at the end.
 type ListResult struct {
 	OK             bool      `json:"ok"`

@@ -23,7 +23,7 @@ type readArgs struct {
 	EndLine   *int64 `json:"endLine"`
 }
 
-// ReadResult is what fs.read gives back: bytes and sha256 are of the whole
+// ReadResult is the result of fs.read: bytes and sha256 are of the whole
 // file, content of the lines that were asked for.
 type ReadResult struct {
 	OK             bool    `json:"ok"`
@@ -156,7 +156,7 @@ func (w *window) result(location mount.Location) (any, error) {
 	return r, nil
 }
 
-// preview is what fits, in whole lines if there is one and whole characters in
+// preview is the part that fits, in whole lines if there is one and whole characters in
 // any case.
 func (w *window) preview() string {
 	text := w.text

@@ -24,7 +24,7 @@ type searchArgs struct {
 	MaxMatches *int64   `json:"maxMatches"`
 }
 
-// SearchResult is what fs.search gives back.
+// SearchResult is the result of fs.search.
 type SearchResult struct {
 	OK        bool    `json:"ok"`
 	Matches   []Match `json:"matches"`
@@ -256,7 +256,7 @@ func reverse(lines []string) {
 	}
 }
 
-// lineEnd is where the line that begins at start ends, without its line feed.
+// lineEnd is the end of the line that begins at start, without its line feed.
 func lineEnd(text []byte, start int) int {
 	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 		return start + i

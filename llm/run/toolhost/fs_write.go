@@ -17,7 +17,7 @@ type writeArgs struct {
 	IfMatch string `json:"ifMatchSha256"`
 }
 
-// WriteResult is what fs.write gives back.
+// WriteResult is the result of fs.write.
 type WriteResult struct {
 	OK           bool   `json:"ok"`
 	Path         string `json:"path"`

@@ -21,19 +21,19 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// Source is what the tools of this package give as theirs.
+// Source is the source that the tools of this package give as theirs.
 const Source = "fs"
 
 // StatePath is the file that says where a run is.
 const StatePath = "@state/workflow.md"
 
-// logsFolder is where the run's log is; models may read it.
+// logsFolder is the folder of the run's log; models may read it.
 const logsFolder = "logs"
 
-// Options are what a host needs.
+// Options are the needs of a host.
 type Options struct {
 	Mounts *mount.Mounts
-	// Graph is what the guard of workflow.md goes by; nil when there is no
+	// Graph is the graph that the guard of workflow.md goes by; nil when there is no
 	// workflow, and so no guard.
 	Graph *pack.Graph
 	Quota Quota
@@ -105,7 +105,7 @@ type refusal struct {
 	Error *fault.Error `json:"error"`
 }
 
-// output is what a model reads of a call.
+// output is the model's text of a call.
 func output(result any, err error) (tools.Output, error) {
 	if err != nil {
 		result = refusal{Error: fault.As(err)}

@@ -33,7 +33,7 @@ type countable interface {
 	Usage(ctx context.Context, without string) (mount.Usage, error)
 }
 
-// used is what counts towards the quota in a mount, nil where there is none.
+// used is the part that counts towards the quota in a mount, nil where there is none.
 // It is counted once, and from then on kept up by the writes.
 func (h *Host) used(ctx context.Context, location mount.Location) (*mount.Usage, error) {
 	folder, ok := location.FS.(countable)
@@ -79,7 +79,7 @@ func (h *Host) room(ctx context.Context, location mount.Location, size int64) (d
 	return func() { *used = would }, nil
 }
 
-// growth is what a file of so many bytes, and the folders made for it, add to
+// growth is the room that a file of so many bytes, and the folders made for it, add to
 // what is there.
 func growth(ctx context.Context, location mount.Location, size int64) (mount.Usage, error) {
 	info, err := location.Stat(ctx, location.Path)

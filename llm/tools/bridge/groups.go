@@ -309,7 +309,7 @@ func (g *groups) gather(ctx context.Context, env tools.Environment, task protoco
 	return DispatchOutput(answer)
 }
 
-// DispatchOutput is what a model reads of a dispatched task that has ended, as
+// DispatchOutput is the model's text of a dispatched task that has ended, as
 // task.get shows it.
 func DispatchOutput(task json.RawMessage) (tools.Output, error) {
 	var d dispatched

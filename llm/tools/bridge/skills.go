@@ -195,7 +195,7 @@ func (s *Skills) All(ctx context.Context, env tools.Environment) []*Skill {
 	return list
 }
 
-// declaredBy is what a skill declares of itself and of a capability, nil if it
+// declaredBy is the declaration of a skill about itself and a capability, nil if it
 // has none of that name.
 func (s *Skills) declaredBy(space protocol.SpaceID, id protocol.SkillID, capability protocol.CapabilityID) []byte {
 	e := s.entry(space, id)
@@ -215,7 +215,7 @@ func (s *Skills) declaredBy(space protocol.SpaceID, id protocol.SkillID, capabil
 	return text
 }
 
-// riskOf is what a skill declares of the risk of a capability, in its own
+// riskOf is the declaration of a skill about the risk of a capability, in its own
 // words. Whoever may dispatch to a group reaches skills that it may not invoke,
 // and their risk counts all the same. What is not there is not reached.
 func (s *Skills) riskOf(space protocol.SpaceID, id protocol.SkillID, capability protocol.CapabilityID) string {

@@ -99,7 +99,7 @@ func (c *Config) timeout() time.Duration {
 	return time.Minute
 }
 
-// resolve is what a value means: what stands before env:NAME or file:PATH, and
+// resolve is the meaning of a value: what stands before env:NAME or file:PATH, and
 // then what the variable or the file holds.
 func resolve(value string) (string, error) {
 	if before, name, ok := strings.Cut(value, "env:"); ok {

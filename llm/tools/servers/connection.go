@@ -186,7 +186,7 @@ func (l *connection) connect(ctx context.Context) (*sdk.ClientSession, error) {
 	return session, nil
 }
 
-// client is what the bridge is to the server.
+// client is the bridge as the server sees it.
 func (l *connection) client() *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}, &sdk.ClientOptions{
 		Capabilities:                &sdk.ClientCapabilities{}, // it is asked for nothing: neither models nor people nor folders

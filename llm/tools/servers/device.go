@@ -139,7 +139,7 @@ func (l *connection) owner() protocol.Party {
 	return l.device.Owner
 }
 
-// approved is what is approved of the server, nil if that is nothing.
+// approved is the approved part of the server, nil if that is nothing.
 func (l *connection) approved() *Approved {
 	approved, _, ok := l.service.opts.Table.Get(l.key)
 	if !ok || approved.Owner != l.owner() {

@@ -117,7 +117,7 @@ func visible(name string, longest int) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || protocol.Hidden(r) })
 }
 
-// approved is what of the library may be offered.
+// approved is the part of the library that may be offered.
 func (b *library) approved(by *Approved) *library {
 	if by == nil {
 		return &library{}

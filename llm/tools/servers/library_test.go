@@ -61,7 +61,7 @@ func run[T any](t *testing.T, w *world, command, params string) (result T, err e
 	return result, err
 }
 
-// shelf is what can be read, as one text.
+// shelf is the readable part, as one text.
 func (w *world) shelf(t *testing.T) string {
 	t.Helper()
 	r, err := run[ResourcesResult](t, w, "mcp.resource.list", `{"limit":1000}`)

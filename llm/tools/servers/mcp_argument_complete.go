@@ -93,7 +93,7 @@ func (s *Service) Complete(ctx context.Context, call *commands.Call, p CompleteP
 	return result, nil
 }
 
-// completable is what the params name, if the principal may use it.
+// completable is the thing that the params name, if the principal may use it.
 func (l *connection) completable(ctx context.Context, who *protocol.Principal, p *CompleteParams) (*sdk.CompleteReference, error) {
 	open := l.open()
 	switch {

@@ -76,7 +76,7 @@ func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApprovePar
 	return approved.result(p.Server, known, has), nil
 }
 
-// added is what is approved from now on: what was before, with what is named, or
+// added is the part that is approved from now on: what was before, with what is named, or
 // with everything that the server has.
 func (p ApproveParams) added(old *Approved, known []*declared, has *library, by *protocol.Principal, at time.Time) (next *Approved, err error) {
 	if old == nil {

@@ -185,7 +185,7 @@ func contentOf(piece sdk.Content) (Content, bool) {
 // maxURI bounds the name and the address of a resource, in bytes.
 const maxURI = 2048
 
-// mediaKind is what a piece is to a model that sees and hears, "" if it is
+// mediaKind is the kind of a piece for a model that sees and hears, "" if it is
 // read.
 func (c *Content) mediaKind() string {
 	kind := c.Kind

@@ -116,7 +116,7 @@ func (l *connection) hearers() []*underway {
 	return slices.Collect(maps.Values(l.calls))
 }
 
-// textOf is what a server logs, as a text.
+// textOf is the log entry of a server, as a text.
 func textOf(data any) string {
 	if text, ok := data.(string); ok {
 		return text

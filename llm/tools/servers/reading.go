@@ -33,7 +33,7 @@ const (
 	maxContents = 256
 )
 
-// codeNotFound is what servers of versions before 2026-07-28 say of a resource
+// codeNotFound is the code of servers of versions before 2026-07-28 for a resource
 // that is not there.
 const codeNotFound = -32002
 
@@ -81,7 +81,7 @@ func (l *connection) tooMuch(what string) error {
 		With("server", l.config.Name).With("limit", maxRead)
 }
 
-// marked is what a stranger's text is to a reader: data, and no instruction.
+// marked is a stranger's text as a reader gets it: data, and no instruction.
 func (l *connection) marked(title, description string) string {
 	if title == "" && description == "" {
 		return ""

@@ -102,7 +102,7 @@ func (l *connection) program(ctx context.Context) (sdk.Transport, error) {
 	return &sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, nil
 }
 
-// complaints are what a program writes to stderr.
+// complaints are the words of a program to stderr.
 type complaints struct {
 	log    *slog.Logger
 	server string

@@ -138,7 +138,7 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts)
 	return wire.Marshal(q)
 }
 
-// profile is what a model can do, by its name and by the configuration.
+// profile are the abilities of a model, by its name and by the configuration.
 func (p *Provider) profile(model string) wire.Profile {
 	profile := wire.ProfileOf(model)
 	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
@@ -162,7 +162,7 @@ func cache(q *request) {
 	}
 }
 
-// budgets are what an effort may cost, in tokens.
+// budgets are the costs that an effort may have, in tokens.
 var budgets = map[string]int{"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576}
 
 // think asks for reasoning. The API then allows neither temperature nor a

@@ -127,7 +127,7 @@ func calling(c chat.ToolChoice, names *wire.Names, tools bool) *toolConfig {
 	return &toolConfig{config}
 }
 
-// budgets are what an effort may cost, in tokens.
+// budgets are the costs that an effort may have, in tokens.
 var budgets = map[string]int{"none": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576}
 
 func generation(o chat.Options, how wire.Thinking, parts *wire.Parts) *generationConfig {

@@ -26,7 +26,7 @@ func (p *Provider) ownOrigin() string {
 	return Origin + "@" + hex.EncodeToString(sum[:4])
 }
 
-// own is what a segment has kept for this very service, nil if nothing.
+// own is the part that a segment has kept for this very service, nil if nothing.
 func (p *Provider) own(s chat.Segment, parts *wire.Parts) json.RawMessage {
 	if s.Opaque == nil || len(s.Opaque.Data) == 0 || s.Opaque.Origin != p.ownOrigin() || !parts.With(wire.Replay) {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// news is what a choice adds to the answer. Some services repeat all of it so
+// news is the part that a choice adds to the answer. Some services repeat all of it so
 // far as a message: beside the piece, instead of it, or at the end. A message
 // in the only piece of an answer is news altogether.
 func (d *decoder) news(c choice) delta {

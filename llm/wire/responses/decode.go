@@ -411,7 +411,7 @@ func (d *decoder) catchUp(output []json.RawMessage) error {
 	return nil
 }
 
-// place is where an item is open, or may be.
+// place is the place where an item is open, or may be.
 func (d *decoder) place(i int, id string) (index int, open bool) {
 	for at, it := range d.items {
 		if id != "" && it.id == id {

@@ -122,7 +122,7 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts)
 	return wire.Marshal(q)
 }
 
-// profile is what a model can do, by its name and by the configuration.
+// profile are the abilities of a model, by its name and by the configuration.
 func (p *Provider) profile(model string) wire.Profile {
 	profile := wire.ProfileOf(model)
 	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict

@@ -63,7 +63,7 @@ func Tell(events []chat.Event, err error) string {
 // Recorder collects events.
 type Recorder struct{ Events []chat.Event }
 
-// Emit is what providers emit to.
+// Emit is the receiver of the events of providers.
 func (r *Recorder) Emit(e chat.Event) error {
 	r.Events = append(r.Events, e)
 	return nil

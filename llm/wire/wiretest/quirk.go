@@ -72,7 +72,7 @@ func (q quirk) RoundTrip(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// heard is what a provider makes of a recording.
+// heard is the provider's text of a recording.
 type heard struct {
 	Recorder
 	err error

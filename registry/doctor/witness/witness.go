@@ -75,7 +75,7 @@ func kindOf(cause error) doctor.Kind {
 	return doctor.UnknownCredential
 }
 
-// reasonOf is what was wrong, in words.
+// reasonOf is the fault, in words.
 func reasonOf(cause error) string {
 	if known, ok := errors.AsType[*protocol.Error](cause); ok {
 		return known.Message

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// told is what a publisher has published last.
+// told is the last message of a publisher.
 type told struct {
 	to    protocol.Recipients
 	event protocol.Event

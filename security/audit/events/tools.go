@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// ArgumentsPurpose is what the arguments of tools are sealed for.
+// ArgumentsPurpose is the purpose for which the arguments of tools are sealed.
 const ArgumentsPurpose = "audit/arguments"
 
 // A Sealer seals values for a purpose.

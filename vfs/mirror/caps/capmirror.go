@@ -53,7 +53,7 @@ const (
 	idleAfter = 5 * time.Second
 )
 
-// unopened is what callers learn of a folder that cannot be opened.
+// unopened is the callers' text of a folder that cannot be opened.
 const unopened = "the Cap's folder cannot be opened"
 
 var errEnded = errors.New("the mirror of the Cap has ended")

@@ -253,7 +253,7 @@ func (s *Service) breaker(space protocol.SpaceID) *mirror.Breaker {
 	return l
 }
 
-// folder is where the files of a Cap are.
+// folder is the folder of the files of a Cap.
 func (s *Service) folder(at ref) string {
 	return filepath.Join(s.o.Dir, vfs.MirrorFolder(protocol.CapID(at.space)), vfs.MirrorFolder(at.id))
 }

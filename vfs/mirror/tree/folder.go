@@ -84,7 +84,7 @@ func (f *Folder) RemoveUnfinished() error {
 	return f.root.Mkdir(unfinished, 0o700)
 }
 
-// Dir is where the folder is.
+// Dir is the path of the folder.
 func (f *Folder) Dir() string { return f.dir }
 
 // Root gives access to the folder's files, the private ones too.
