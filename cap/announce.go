@@ -14,6 +14,7 @@ type announcement struct {
 	cap   protocol.CapID
 	name  string
 	data  any
+	here  bool // other bridges tell it themselves, as they see the change
 }
 
 // maxAnnouncements bounds the events that wait.
@@ -30,7 +31,7 @@ func (s *Service) announce(ctx context.Context) {
 
 // publishValue retains a value on its topic, or nothing if it is gone.
 func (s *Service) publishValue(ref dataRef) {
-	m := protocol.Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Retain: true}
+	m := protocol.Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Retain: true, View: true}
 	if d, revision, ok := s.opts.Data.Get(ref.tableKey()); ok {
 		m.Payload = marshal(d.view(revision))
 	}
@@ -47,14 +48,19 @@ func (s *Service) withdrawLeftovers() {
 		}
 	}
 	for topic, space := range announce.Leftovers(s.opts.Retained(s.opts.Topics.CapData("+", "+", "+")), known) {
-		s.publish(space, protocol.Message{Topic: topic, Retain: true})
+		s.publish(space, protocol.Message{Topic: topic, Retain: true, View: true})
 	}
 }
 
-// Announce tells an event of a Cap, in turn with those of this package. It does
-// not block. Data is rendered as JSON.
+// Announce tells an event of a Cap that no other bridge tells, in turn with those of
+// this package. It does not block. Data is rendered as JSON.
 func (s *Service) Announce(space protocol.SpaceID, id protocol.CapID, name string, data any) {
-	s.news.Event(announcement{space, id, name, data})
+	s.news.Event(announcement{space: space, cap: id, name: name, data: data})
+}
+
+// announceChange tells an event that every bridge tells its own clients.
+func (s *Service) announceChange(space protocol.SpaceID, id protocol.CapID, name string, data any) {
+	s.news.Event(announcement{space: space, cap: id, name: name, data: data, here: true})
 }
 
 func (s *Service) publishEvent(e announcement) {
@@ -68,12 +74,12 @@ func (s *Service) publishEvent(e announcement) {
 		Data:      marshal(e.data),
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
-	s.publish(e.space, protocol.Message{Topic: s.opts.Topics.CapEvent(e.cap), Payload: event.Append(nil)})
+	s.publish(e.space, protocol.Message{Topic: s.opts.Topics.CapEvent(e.cap), Payload: event.Append(nil), View: e.here})
 }
 
 // publish tells everybody in a space who listens.
 func (s *Service) publish(in protocol.SpaceID, m protocol.Message) {
-	m.QoS, m.View = 1, true
+	m.QoS = 1
 	if len(m.Payload) > 0 {
 		m.ContentType = protocol.ContentJSON
 	}

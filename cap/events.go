@@ -38,12 +38,12 @@ func (s *Service) capChanged(_ string, old, new *Cap) {
 	s.index.capChanged(old, new)
 	switch {
 	case new == nil && old != nil:
-		s.Announce(old.Space, old.ID, "cap.removed", capEvent{Cap: old.ID})
+		s.announceChange(old.Space, old.ID, "cap.removed", capEvent{Cap: old.ID})
 		s.opts.MembershipLost(old.Space, old.ID)
 	case old == nil:
-		s.Announce(new.Space, new.ID, "cap.declared", capEvent{new.ID, new.Status})
+		s.announceChange(new.Space, new.ID, "cap.declared", capEvent{new.ID, new.Status})
 	default:
-		s.Announce(new.Space, new.ID, "cap.updated", capEvent{new.ID, new.Status})
+		s.announceChange(new.Space, new.ID, "cap.updated", capEvent{new.ID, new.Status})
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *Service) membersDiffer(before, after *Group) (left bool) {
 	was, is := bySkill(before), bySkill(after)
 	for i := range before.Members {
 		if m := &before.Members[i]; is[m.Skill] == nil {
-			s.Announce(before.Space, before.Cap, "group.member.removed", m.event(before))
+			s.announceChange(before.Space, before.Cap, "group.member.removed", m.event(before))
 			left = true
 		}
 	}
@@ -77,9 +77,9 @@ func (s *Service) membersDiffer(before, after *Group) (left bool) {
 		m := &after.Members[i]
 		switch old := was[m.Skill]; {
 		case old == nil:
-			s.Announce(after.Space, after.Cap, "group.member.added", m.event(after))
+			s.announceChange(after.Space, after.Cap, "group.member.added", m.event(after))
 		case !reflect.DeepEqual(m, old):
-			s.Announce(after.Space, after.Cap, "group.member.updated", m.event(after))
+			s.announceChange(after.Space, after.Cap, "group.member.updated", m.event(after))
 		}
 	}
 	return left
@@ -101,12 +101,12 @@ func (s *Service) linksDiffer(before, after *Group) {
 	was, is := links(before), links(after)
 	for _, l := range before.Links {
 		if !is[l] {
-			s.Announce(before.Space, before.Cap, "group.link.removed", linkEvent{before.Cap, before.ID, l})
+			s.announceChange(before.Space, before.Cap, "group.link.removed", linkEvent{before.Cap, before.ID, l})
 		}
 	}
 	for _, l := range after.Links {
 		if !was[l] {
-			s.Announce(after.Space, after.Cap, "group.link.added", linkEvent{after.Cap, after.ID, l})
+			s.announceChange(after.Space, after.Cap, "group.link.added", linkEvent{after.Cap, after.ID, l})
 		}
 	}
 }
@@ -131,5 +131,5 @@ func (s *Service) dataChanged(_ string, old, new *Datum) {
 		s.past.note(old, new)
 	}
 	s.news.Value(d.ref())
-	s.Announce(d.Space, d.Cap, name, dataEvent{d.Cap, d.Group, d.Key, d.Type, d.UpdatedBy})
+	s.announceChange(d.Space, d.Cap, name, dataEvent{d.Cap, d.Group, d.Key, d.Type, d.UpdatedBy})
 }

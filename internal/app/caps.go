@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -78,13 +79,13 @@ func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
 
 // newMirror makes the part that mirrors Caps to the VFS. It is told of every
 // change of a Cap.
-func newMirror(s *state, all *cap.Service, tables *capTables, files *fileParts) *caps.Service {
+func newMirror(s *state, all *cap.Service, tables *capTables, files *fileParts, shared *relaying) *caps.Service {
 	origin, err := os.Hostname()
 	if err != nil {
 		origin = s.config.ID
 	}
 	sync := &s.config.VFS.Sync
-	mirror := caps.New(caps.Options{
+	options := caps.Options{
 		Dir:       s.config.Places().Caps,
 		Channels:  channels.Of(all),
 		Files:     func(space protocol.SpaceID) vfs.Files { return files.Mirror(space) },
@@ -99,7 +100,19 @@ func newMirror(s *state, all *cap.Service, tables *capTables, files *fileParts) 
 		KeepAge:   time.Duration(sync.KeepDays) * 24 * time.Hour,
 		KeepBytes: sync.KeepBytes,
 		Log:       s.log,
-	})
+	}
+	if shared != nil {
+		options.Elsewhere = shared.mirrors(s)
+	}
+	mirror := caps.New(options)
+	if shared != nil {
+		for name, do := range mirror.Errands() {
+			shared.errands.does[name] = func(ctx context.Context, with json.RawMessage) (any, error) {
+				_, _ = s.Store.CatchUp(ctx) // the bridge that was asked may have seen more; without it, the present knowledge has to do
+				return do(ctx, with)
+			}
+		}
+	}
 	tables.caps.OnChange(func(_ string, old, new *cap.Cap) {
 		c := either(new, old)
 		mirror.Changed(c.Space, c.ID)
@@ -113,6 +126,18 @@ func newMirror(s *state, all *cap.Service, tables *capTables, files *fileParts) 
 		mirror.Changed(d.Space, d.Cap)
 	})
 	return mirror
+}
+
+// mirrors has commands about mirrors carried out by the oldest bridge, which mirrors
+// Caps.
+func (r *relaying) mirrors(s *state) func(context.Context, string, any, any) (bool, error) {
+	return func(ctx context.Context, do string, with, result any) (elsewhere bool, err error) {
+		n, elsewhere := s.carrier("")
+		if elsewhere {
+			err = r.errands.have(ctx, n, do, with, result)
+		}
+		return elsewhere, err
+	}
 }
 
 // either is the one of two that there is.

@@ -124,7 +124,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if d.files, err = newFiles(ctx, s, d.channels); err != nil {
 		return nil, err
 	}
-	d.mirror = newMirror(s, d.channels, tables, d.files)
+	d.mirror = newMirror(s, d.channels, tables, d.files, d.relay)
 	if d.tools, err = newTools(s, skills, d.groups, d.models, d.approvals); err != nil {
 		return nil, err
 	}

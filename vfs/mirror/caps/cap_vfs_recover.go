@@ -16,7 +16,7 @@ var recoverSpec = commands.Spec{
 	Effect:  commands.Write,
 	Action:  "cap:vfs.recover",
 	Errors: []protocol.Code{protocol.NotFound, protocol.PermissionDenied, protocol.VFSUnavailable, protocol.VFSPermission,
-		protocol.FileNotFound, protocol.SyncFailed, protocol.NoSpace},
+		protocol.FileNotFound, protocol.SyncFailed, protocol.NoSpace, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate","dry_run":true}`,
 }
 
@@ -53,47 +53,48 @@ type RecoveredFile struct {
 const maxShown = 1000
 
 // Recover brings a Cap back. The folder's former files stay as versions.
-func (s *Service) Recover(ctx context.Context, call *commands.Call, p RecoverParams) (result RecoverResult, err error) {
-	exists, _, write := s.o.Channels.May(call.Principal, p.Cap)
+func (s *Service) Recover(ctx context.Context, call *commands.Call, p RecoverParams) (RecoverResult, error) {
+	return entrust(ctx, s, call, &recoverSpec, p, s.recoverHere)
+}
+
+func (s *Service) recoverHere(ctx context.Context, who *protocol.Principal, p RecoverParams) (result RecoverResult, err error) {
+	exists, _, write := s.o.Channels.May(who, p.Cap)
 	if exists && !write {
 		return RecoverResult{}, protocol.Errorf(protocol.VFSPermission, "the files of Cap %q are not yours", p.Cap).With("cap_id", string(p.Cap))
 	}
-	at := ref{call.Principal.Home(), p.Cap}
+	at := ref{who.Home(), p.Cap}
 	var snapshot uint64
 	if p.Snapshot != "" {
 		if snapshot, err = strconv.ParseUint(p.Snapshot, 10, 64); err != nil || snapshot == 0 {
 			return RecoverResult{}, protocol.InvalidParam("snapshot_id", "must be a positive number")
 		}
 	}
-	err = call.Park(ctx, func(ctx context.Context) error {
-		r := &recovery{s: s, ref: at, files: s.o.Files(at.space), folder: vfs.MirrorFolder(at.id) + "/", snapshot: snapshot}
-		if err := r.look(ctx); err != nil {
-			return err
+	r := &recovery{s: s, ref: at, files: s.o.Files(at.space), folder: vfs.MirrorFolder(at.id) + "/", snapshot: snapshot}
+	if err := r.look(ctx); err != nil {
+		return RecoverResult{}, err
+	}
+	if len(r.there) == 0 {
+		return RecoverResult{}, noCap(p.Cap)
+	}
+	if !exists {
+		if err := s.o.Channels.MayRestore(who, p.Cap, r.documents); err != nil {
+			return RecoverResult{}, err
 		}
-		if len(r.there) == 0 {
-			return noCap(p.Cap)
-		}
-		if !exists {
-			if err := s.o.Channels.MayRestore(call.Principal, p.Cap, r.documents); err != nil {
-				return err
-			}
-		}
-		if err := s.o.Channels.Check(at.space, at.id, r.documents); err != nil {
-			return err
-		}
-		if err := r.compare(ctx); err != nil {
-			return err
-		}
-		result = RecoverResult{Cap: p.Cap, Status: "dry_run", Time: time.Now().UnixMilli(), Total: len(r.changes), Files: r.shown()}
-		if p.DryRun {
-			return nil
-		}
-		if result.Status = "unchanged"; len(r.changes) > 0 {
-			result.Status = "recovered"
-		}
-		return r.carryOut(ctx)
-	})
-	if err != nil {
+	}
+	if err := s.o.Channels.Check(at.space, at.id, r.documents); err != nil {
+		return RecoverResult{}, err
+	}
+	if err := r.compare(ctx); err != nil {
+		return RecoverResult{}, err
+	}
+	result = RecoverResult{Cap: p.Cap, Status: "dry_run", Time: time.Now().UnixMilli(), Total: len(r.changes), Files: r.shown()}
+	if p.DryRun {
+		return result, nil
+	}
+	if result.Status = "unchanged"; len(r.changes) > 0 {
+		result.Status = "recovered"
+	}
+	if err := r.carryOut(ctx); err != nil {
 		return RecoverResult{}, err
 	}
 	return result, nil

@@ -18,7 +18,7 @@ var syncSpec = commands.Spec{
 	Effect:  commands.Write,
 	Action:  "cap:vfs.sync",
 	Errors: []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.AlreadyExists, protocol.VFSPermission, protocol.FileNotFound,
-		protocol.SyncFailed, protocol.NoSpace},
+		protocol.SyncFailed, protocol.NoSpace, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate","vfs_path":"/vfs/cap/climate/disk/plan.txt","sync_type":"REAL_TIME","content":"21 degrees"}`,
 }
 
@@ -47,22 +47,28 @@ type SyncResult struct {
 // Sync mirrors one file or a whole Cap. Content is durable in the Cap's folder
 // when it returns, whether or not the VFS can be reached.
 func (s *Service) Sync(ctx context.Context, call *commands.Call, p SyncParams) (SyncResult, error) {
-	m, engine, release, err := s.find(ctx, call, p.Cap, true)
+	if file, err := fileOf(p.Cap, p.Path); err == nil && p.Content != nil && ruleOf(file) != "" {
+		call.Warn("%s is written by the bridge: the next change of the Cap replaces this content", file)
+	}
+	return entrust(ctx, s, call, &syncSpec, p, s.syncHere)
+}
+
+func (s *Service) syncHere(ctx context.Context, who *protocol.Principal, p SyncParams) (SyncResult, error) {
+	m, engine, release, err := s.find(ctx, who, p.Cap, true)
 	if err != nil {
 		return SyncResult{}, err
 	}
 	defer release()
-	file, err := m.file(p.Path)
+	file, err := fileOf(p.Cap, p.Path)
 	if err != nil {
 		return SyncResult{}, err
 	}
 	result := SyncResult{Cap: p.Cap, Path: p.Path}
-	err = call.Park(ctx, func(ctx context.Context) error {
-		if file == "" {
-			return s.syncAll(ctx, m, engine, p, &result)
-		}
-		return s.syncOne(ctx, call, engine, file, p, &result)
-	})
+	if file == "" {
+		err = s.syncAll(ctx, m, engine, p, &result)
+	} else {
+		err = s.syncOne(ctx, engine, file, p, &result)
+	}
 	if err != nil {
 		return SyncResult{}, err
 	}
@@ -97,7 +103,7 @@ func (s *Service) syncAll(ctx context.Context, m *capMirror, engine *mirror.Engi
 	return nil
 }
 
-func (s *Service) syncOne(ctx context.Context, call *commands.Call, engine *mirror.Engine, file string, p SyncParams, result *SyncResult) error {
+func (s *Service) syncOne(ctx context.Context, engine *mirror.Engine, file string, p SyncParams, result *SyncResult) error {
 	if err := writable(file, p.Content); err != nil {
 		return err
 	}
@@ -105,9 +111,6 @@ func (s *Service) syncOne(ctx context.Context, call *commands.Call, engine *mirr
 	var err error
 	switch {
 	case p.Content != nil:
-		if ruleOf(file) != "" {
-			call.Warn("%s is written by the bridge: the next change of the Cap replaces this content", file)
-		}
 		status, err = engine.Write(ctx, file, strings.NewReader(*p.Content))
 	case p.Type == "SCHEDULED":
 		engine.Touch(file)
@@ -139,12 +142,12 @@ func writable(file string, content *string) error {
 	return nil
 }
 
-// file takes the name of a file out of the way commands name it, "" for the
-// whole Cap.
-func (m *capMirror) file(path string) (string, error) {
-	rest, ok := strings.CutPrefix(path, "/vfs/cap/"+string(m.id))
+// fileOf takes the name of a file of a Cap out of the way commands name it, "" for
+// the whole Cap.
+func fileOf(id protocol.CapID, path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "/vfs/cap/"+string(id))
 	if !ok || rest != "" && rest[0] != '/' {
-		return "", protocol.InvalidParam("vfs_path", "must begin with /vfs/cap/"+string(m.id)+"/")
+		return "", protocol.InvalidParam("vfs_path", "must begin with /vfs/cap/"+string(id)+"/")
 	}
 	file := strings.TrimPrefix(rest, "/")
 	if file == "" || file == Disk || file == Disk+"/" {

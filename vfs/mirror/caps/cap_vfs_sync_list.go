@@ -15,6 +15,7 @@ var listSpec = commands.Spec{
 	Summary: "List the mirrors of Caps: where each stands, and what is behind.",
 	Effect:  commands.Read,
 	Action:  "cap:vfs.sync.list",
+	Errors:  []protocol.Code{protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"behind":true,"sort":"-failed"}`,
 }
 
@@ -68,11 +69,15 @@ var mirrorOrder = listing.Order[MirrorView]{
 
 // List lists the mirrors of the Caps whose files the caller may look at. It
 // opens none: it tells what each was like when it last had something to do.
-func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
+func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (ListResult, error) {
+	return entrust(ctx, s, call, &listSpec, p, s.listHere)
+}
+
+func (s *Service) listHere(_ context.Context, who *protocol.Principal, p ListParams) (ListResult, error) {
 	named, behind := listing.Find(p.Find), 0
 	found, err := mirrorOrder.Select(func(yield func(MirrorView) bool) {
-		for _, v := range s.views(call.Principal.Home()) {
-			if _, read, _ := s.o.Channels.May(call.Principal, v.Cap); !read {
+		for _, v := range s.views(who.Home()) {
+			if _, read, _ := s.o.Channels.May(who, v.Cap); !read {
 				continue
 			}
 			late := v.behind()

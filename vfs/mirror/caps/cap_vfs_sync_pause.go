@@ -12,7 +12,7 @@ var pauseSpec = commands.Spec{
 	Summary: "Carry nothing over between a Cap and the VFS until it is resumed; folders of devices pause too.",
 	Effect:  commands.Write,
 	Action:  "cap:vfs.sync",
-	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate"}`,
 }
 
@@ -35,7 +35,11 @@ type PauseResult struct {
 // Pause has nothing carried over, over restarts of the bridge too. What is
 // written meanwhile waits in the Cap's folder.
 func (s *Service) Pause(ctx context.Context, call *commands.Call, p PauseParams) (PauseResult, error) {
-	_, engine, release, err := s.find(ctx, call, p.Cap, true)
+	return entrust(ctx, s, call, &pauseSpec, p, s.pauseHere)
+}
+
+func (s *Service) pauseHere(ctx context.Context, who *protocol.Principal, p PauseParams) (PauseResult, error) {
+	_, engine, release, err := s.find(ctx, who, p.Cap, true)
 	if err != nil {
 		return PauseResult{}, err
 	}

@@ -16,7 +16,7 @@ var reportSpec = commands.Spec{
 	Summary: "Tell where a device's folder stands that is kept the same as a Cap's disk, and learn what it is to do.",
 	Effect:  commands.Write,
 	Action:  "cap:vfs.sync",
-	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed, protocol.LimitReached},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed, protocol.LimitReached, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate","folder":{"name":"hall","sync_status":"failed","pending":1,"failed":1,"conflicts":0,"free":52428800,"problems":[{"path":"plan.txt","reason":"no space left in the folder"}]}}`,
 }
 
@@ -86,13 +86,17 @@ type ReportResult struct {
 // Report notes where a device's folder stands, for a while. It needs the right
 // to read the Cap's files.
 func (s *Service) Report(ctx context.Context, call *commands.Call, p ReportParams) (ReportResult, error) {
-	m, engine, release, err := s.find(ctx, call, p.Cap, false)
+	return entrust(ctx, s, call, &reportSpec, p, s.reportHere)
+}
+
+func (s *Service) reportHere(ctx context.Context, who *protocol.Principal, p ReportParams) (ReportResult, error) {
+	m, engine, release, err := s.find(ctx, who, p.Cap, false)
 	if err != nil {
 		return ReportResult{}, err
 	}
 	paused := engine.Paused()
 	release()
-	view := FolderView{Owner: call.Principal.ID, Time: time.Now().UnixMilli(), FolderReport: p.Folder}
+	view := FolderView{Owner: who.ID, Time: time.Now().UnixMilli(), FolderReport: p.Folder}
 	key := folderKey(view.Owner, view.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ var rescanSpec = commands.Spec{
 	Summary: "Look at everything in a Cap's folder and in the VFS now; folders of devices do so too.",
 	Effect:  commands.Write,
 	Action:  "cap:vfs.sync",
-	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate","contents":true}`,
 }
 
@@ -42,7 +42,11 @@ type Rescan struct {
 
 // Rescan has everything looked at soon; the status tells when that is done.
 func (s *Service) Rescan(ctx context.Context, call *commands.Call, p RescanParams) (RescanResult, error) {
-	m, engine, release, err := s.find(ctx, call, p.Cap, true)
+	return entrust(ctx, s, call, &rescanSpec, p, s.rescanHere)
+}
+
+func (s *Service) rescanHere(ctx context.Context, who *protocol.Principal, p RescanParams) (RescanResult, error) {
+	m, engine, release, err := s.find(ctx, who, p.Cap, true)
 	if err != nil {
 		return RescanResult{}, err
 	}

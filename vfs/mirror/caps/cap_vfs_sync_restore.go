@@ -16,7 +16,7 @@ var restoreSpec = commands.Spec{
 	Effect:  commands.Write,
 	Action:  "cap:vfs.sync",
 	Errors: []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.AlreadyExists, protocol.VFSUnavailable, protocol.VFSPermission,
-		protocol.FileNotFound, protocol.SyncFailed, protocol.NoSpace, protocol.LimitReached},
+		protocol.FileNotFound, protocol.SyncFailed, protocol.NoSpace, protocol.LimitReached, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate","vfs_path":"/vfs/cap/climate/disk/plan.txt","checksum":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}`,
 }
 
@@ -45,16 +45,20 @@ type RestoreResult struct {
 
 // Restore brings a lost copy back.
 func (s *Service) Restore(ctx context.Context, call *commands.Call, p RestoreParams) (RestoreResult, error) {
+	return entrust(ctx, s, call, &restoreSpec, p, s.restoreHere)
+}
+
+func (s *Service) restoreHere(ctx context.Context, who *protocol.Principal, p RestoreParams) (RestoreResult, error) {
 	sum, err := vfs.ParseSum(p.Checksum)
 	if err != nil {
 		return RestoreResult{}, err
 	}
-	m, engine, release, err := s.find(ctx, call, p.Cap, true)
+	m, engine, release, err := s.find(ctx, who, p.Cap, true)
 	if err != nil {
 		return RestoreResult{}, err
 	}
 	defer release()
-	file, err := m.file(p.Path)
+	file, err := fileOf(p.Cap, p.Path)
 	if err != nil {
 		return RestoreResult{}, err
 	}
@@ -67,11 +71,7 @@ func (s *Service) Restore(ctx context.Context, call *commands.Call, p RestorePar
 	if p.Owner != "" || p.Folder != "" {
 		return s.orderRestore(m, p, file)
 	}
-	var status mirror.FileStatus
-	err = call.Park(ctx, func(ctx context.Context) (err error) {
-		status, err = engine.Restore(ctx, file, mirror.Sum(sum))
-		return err
-	})
+	status, err := engine.Restore(ctx, file, mirror.Sum(sum))
 	if err != nil {
 		return RestoreResult{}, err
 	}

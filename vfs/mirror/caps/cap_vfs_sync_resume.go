@@ -12,13 +12,17 @@ var resumeSpec = commands.Spec{
 	Summary: "End the pause of a Cap's mirror: both ends are compared as a whole.",
 	Effect:  commands.Write,
 	Action:  "cap:vfs.sync",
-	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate"}`,
 }
 
 // Resume ends a pause.
 func (s *Service) Resume(ctx context.Context, call *commands.Call, p PauseParams) (PauseResult, error) {
-	_, engine, release, err := s.find(ctx, call, p.Cap, true)
+	return entrust(ctx, s, call, &resumeSpec, p, s.resumeHere)
+}
+
+func (s *Service) resumeHere(ctx context.Context, who *protocol.Principal, p PauseParams) (PauseResult, error) {
+	_, engine, release, err := s.find(ctx, who, p.Cap, true)
 	if err != nil {
 		return PauseResult{}, err
 	}

@@ -16,7 +16,7 @@ var statusSpec = commands.Spec{
 	Summary: "Show where the mirror of a Cap stands, and its files.",
 	Effect:  commands.Read,
 	Action:  "cap:vfs.sync.status",
-	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed},
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed, protocol.TargetUnavailable, protocol.OutcomeUnknown},
 	Example: `{"cap_id":"climate","limit":20}`,
 }
 
@@ -79,7 +79,11 @@ type LostView struct {
 
 // Status shows where a mirror stands to those who take part in the Cap.
 func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParams) (StatusResult, error) {
-	m, engine, release, err := s.find(ctx, call, p.Cap, false)
+	return entrust(ctx, s, call, &statusSpec, p, s.statusHere)
+}
+
+func (s *Service) statusHere(ctx context.Context, who *protocol.Principal, p StatusParams) (StatusResult, error) {
+	m, engine, release, err := s.find(ctx, who, p.Cap, false)
 	if err != nil {
 		return StatusResult{}, err
 	}

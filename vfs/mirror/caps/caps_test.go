@@ -135,11 +135,11 @@ func (h *house) May(who *protocol.Principal, id protocol.CapID) (exists, read, w
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, exists = h.caps[id]
-	return exists, who != stranger, who == owner
+	return exists, who.ID != stranger.ID, who.ID == owner.ID
 }
 
 func (h *house) MayRestore(who *protocol.Principal, _ protocol.CapID, _ map[string][]byte) error {
-	if who != owner {
+	if who.ID != owner.ID {
 		return protocol.Errorf(protocol.PermissionDenied, "not yours")
 	}
 	return nil

@@ -48,8 +48,12 @@ type Options struct {
 	Files func(protocol.SpaceID) vfs.Files
 	// Publish tells the members of a Cap something, as an event.
 	Publish func(space protocol.SpaceID, id protocol.CapID, event string, data any)
-	Metrics *mirror.Metrics
-	Origin  string // names the bridge in the names of copies that lost a conflict
+	// Elsewhere has one of [Service.Errands] done by the bridge of a cluster that
+	// mirrors Caps, and reads the result. elsewhere is false if that is this one. nil
+	// for a bridge that works alone.
+	Elsewhere func(ctx context.Context, do string, with, result any) (elsewhere bool, err error)
+	Metrics   *mirror.Metrics
+	Origin    string // names the bridge in the names of copies that lost a conflict
 
 	Mirrors int           // Caps that are mirrored at most; 100 000
 	Open    int           // of them, whose folders stay open at a time; 64
@@ -77,7 +81,8 @@ const rarely = 10 * time.Minute
 // A Service mirrors Caps. A Cap with nothing to do costs no open file and no
 // goroutine.
 type Service struct {
-	o Options
+	o     Options
+	begun chan struct{} // closed once Run knows all Caps
 
 	mu       sync.Mutex
 	mirrors  map[ref]*capMirror
@@ -122,7 +127,7 @@ func New(o Options) *Service {
 	if o.Scan <= 0 {
 		o.Scan = 10 * time.Second
 	}
-	return &Service{o: o, mirrors: make(map[ref]*capMirror), ending: make(map[ref]<-chan struct{}),
+	return &Service{o: o, begun: make(chan struct{}), mirrors: make(map[ref]*capMirror), ending: make(map[ref]<-chan struct{}),
 		breakers: make(map[protocol.SpaceID]*mirror.Breaker), turns: newSchedule(o.Turns)}
 }
 
@@ -154,6 +159,7 @@ func (s *Service) Run(ctx context.Context, all iter.Seq2[protocol.SpaceID, proto
 	for space, id := range all {
 		s.Changed(space, id)
 	}
+	close(s.begun)
 	<-ctx.Done()
 	s.mu.Lock()
 	s.running = nil
@@ -304,15 +310,15 @@ func ruleOf(path string) mirror.Rule {
 }
 
 // find opens the mirror of a Cap of the caller's space, until release.
-func (s *Service) find(ctx context.Context, call *commands.Call, id protocol.CapID, write bool) (m *capMirror, engine *mirror.Engine, release func(), err error) {
-	exists, read, mayWrite := s.o.Channels.May(call.Principal, id)
+func (s *Service) find(ctx context.Context, who *protocol.Principal, id protocol.CapID, write bool) (m *capMirror, engine *mirror.Engine, release func(), err error) {
+	exists, read, mayWrite := s.o.Channels.May(who, id)
 	switch {
 	case !exists:
 		return nil, nil, nil, noCap(id)
 	case !read || write && !mayWrite:
 		return nil, nil, nil, protocol.Errorf(protocol.VFSPermission, "the files of Cap %q are not yours", id).With("cap_id", string(id))
 	}
-	at := ref{call.Principal.Home(), id}
+	at := ref{who.Home(), id}
 	s.mu.Lock()
 	m = s.mirrors[at]
 	s.mu.Unlock()
