@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,9 +74,11 @@ func TestAScheduledRolloutBeginsThoughItsBridgeEnded(t *testing.T) {
 	w.attempts(1, 1, 1, 1)
 }
 
-// A desk is a webhook that counts what it is told, by event.
+// A desk is a webhook that counts what it is told, by event, unless it is away.
 type desk struct {
-	url string
+	url  string
+	away atomic.Bool
+	hit  chan struct{} // told of an attempt while it is away
 
 	mu   sync.Mutex
 	told map[string]int
@@ -83,8 +86,13 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{told: make(map[string]int)}
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	d := &desk{told: make(map[string]int), hit: make(chan struct{}, 64)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.away.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			d.hit <- struct{}{}
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		if e, err := protocol.DecodeEvent(body, protocol.Limits{}); err == nil {
 			d.mu.Lock()
@@ -110,13 +118,8 @@ func TestAWebhookIsToldOnceWhicheverBridgeDecides(t *testing.T) {
 	t.Parallel()
 	s := scripted.ForBridge(t, calls("door.open", `{}`), says("It is open."))
 	d := newDesk(t)
-	secret := filepath.Join(t.TempDir(), "secret")
-	bridgetest.Write(t, secret, "a secret of a webhook")
-	url, a, b, c := trioWith(t, func(config *app.Config) {
-		withModel(s)(config)
-		config.Approvals.AllowPrivate = true
-		config.Approvals.Webhooks = []approval.WebhookSettings{{URL: d.url, SecretFile: secret}}
-	})
+	hooked := d.hooked(t)
+	url, a, b, c := trioWith(t, func(config *app.Config) { withModel(s)(config); hooked(config) })
 	door := doorAt(t, c)
 	everywhere(t, "door", "online", a.Caller(t, "looks-a"), b.Caller(t, "looks-b"))
 	task := opensDoor(t, a.Caller(t, "me", keepsSession), "q")
@@ -139,6 +142,65 @@ func TestAWebhookIsToldOnceWhicheverBridgeDecides(t *testing.T) {
 		}
 	}
 	spared(t, door)
+}
+
+// hooked has a bridge tell a desk.
+func (d *desk) hooked(t *testing.T) func(*app.Config) {
+	t.Helper()
+	secret := filepath.Join(t.TempDir(), "secret")
+	bridgetest.Write(t, secret, "a secret of a webhook")
+	return func(config *app.Config) {
+		config.Approvals.AllowPrivate = true
+		config.Approvals.Webhooks = []approval.WebhookSettings{{URL: d.url, SecretFile: secret}}
+	}
+}
+
+// TestWhatAWebhookIsOwedOutlivesItsBridge declares the bridge dead that could not tell
+// a webhook: another one tells it, once.
+func TestWhatAWebhookIsOwedOutlivesItsBridge(t *testing.T) {
+	t.Parallel()
+	s := scripted.ForBridge(t, calls("door.open", `{}`), says("It is open."))
+	d := newDesk(t)
+	hooked := d.hooked(t)
+	url, a, b, c := trioWith(t, func(config *app.Config) { withModel(s)(config); hooked(config) })
+	d.away.Store(true)
+	door := doorAt(t, c)
+	everywhere(t, "door", "online", a.Caller(t, "looks-a"), b.Caller(t, "looks-b"))
+	task := opensDoor(t, a.Caller(t, "me", keepsSession), "q")
+	boss := b.Caller(t, "boss")
+	asked := askedFor(t, boss, task)
+	<-d.hit
+
+	verdict(t, url, "a")
+	_ = a.Ended(t)
+	d.away.Store(false)
+	eventually.Holds(t, "the desk is told that somebody is asked", func() bool { return d.times(asked, "approval.requested") > 0 })
+	decide(t, boss, asked, "deny")
+	eventually.Holds(t, "the desk is told of the decision", func() bool { return d.times(asked, "approval.denied") > 0 })
+	for _, name := range []string{"approval.requested", "approval.denied"} {
+		if n := d.times(asked, name); n != 1 {
+			t.Errorf("%s was told %d times: %v", name, n, d.told)
+		}
+	}
+	spared(t, door)
+}
+
+// TestWhatAWebhookIsOwedOutlivesARestart stops a bridge that works alone and could not
+// tell a webhook.
+func TestWhatAWebhookIsOwedOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	s := scripted.ForBridge(t, calls("door.open", `{}`))
+	d := newDesk(t)
+	d.away.Store(true)
+	n := bridgetest.Start(t, withModel(s), d.hooked(t))
+	_ = doorAt(t, n)
+	task := opensDoor(t, n.Caller(t, "me", keepsSession), "q")
+	asked := askedFor(t, n.Caller(t, "boss"), task)
+	<-d.hit
+	n.Stop(t)
+	d.away.Store(false)
+	n.Restart(t)
+	eventually.Holds(t, "the desk is told that somebody is asked", func() bool { return d.times(asked, "approval.requested") == 1 })
 }
 
 // TestAConversationGoesOnAtAnotherBridge ends one bridge between two questions, and

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/cluster/estate"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/run"
 )
 
@@ -121,6 +122,16 @@ func takeOverRuns(ctx context.Context, s *state, runs *run.Service) error {
 	return afterEach(ctx, s, func() {
 		if err := runs.TakeOver(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("runs of bridges that ended do not go on yet", "error", err)
+		}
+	})
+}
+
+// retellWebhooks has webhooks told what bridges that ended have not told, until ctx
+// ends.
+func retellWebhooks(ctx context.Context, s *state, approvals *approval.Service) error {
+	return afterEach(ctx, s, func() {
+		if err := approvals.Retell(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("webhooks are not told yet what bridges that ended were to tell", "error", err)
 		}
 	})
 }

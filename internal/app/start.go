@@ -26,6 +26,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 		}
 	}
 	s.life.Run("approvals", d.approvals.Run)
+	s.life.Run("webhooks of bridges that ended", func(ctx context.Context) error { return retellWebhooks(ctx, s, d.approvals) })
 	s.life.Run("vectors of tools", d.tools.retriever.Run)
 	s.life.Run("conversations", s.once(d.chats.Run))
 	if err := d.tasks.Recover(ctx); err != nil {

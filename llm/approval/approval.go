@@ -104,6 +104,8 @@ type Record struct {
 	// Parked says that no process waits for the decision: the call is kept, and
 	// whoever keeps it goes on with it.
 	Parked bool `json:"parked,omitempty"`
+	// Steps are what webhooks are told of.
+	Steps []Step `json:"steps,omitempty"`
 }
 
 // nonceOf stands for the hash of the call as shown. Without the salt

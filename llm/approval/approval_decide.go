@@ -42,18 +42,27 @@ type DecideResult struct {
 func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParams) (DecideResult, error) {
 	s.deciding.Lock()
 	defer s.deciding.Unlock()
+	var step Step
 	decided, _, err := records.Change(ctx, s.opts.Approvals, p.ID, func(r *Record, _ uint64) (*Record, error) {
-		return s.decided(call.Principal, r, p)
+		next, err := s.decided(call.Principal, r, p)
+		if err == nil {
+			step = s.happens(next, next.outcome())
+		}
+		return next, err
 	})
 	if err != nil {
 		return DecideResult{}, err
 	}
-	step := "approval." + string(decided.State)
-	if decided.State == Pending {
-		step = "approval.voted"
-	}
-	s.tell(step, decided, call.Principal)
+	s.tell(decided, step, call.Principal)
 	return DecideResult{ID: p.ID, State: decided.State, Votes: len(decided.Agreed), Needs: decided.Needs}, nil
+}
+
+// outcome names what a decision has made of an approval.
+func (r *Record) outcome() string {
+	if r.State == Pending {
+		return "approval.voted"
+	}
+	return "approval." + string(r.State)
 }
 
 // decided is an approval after somebody's decision.

@@ -65,13 +65,14 @@ func (s *Service) Edit(ctx context.Context, call *commands.Call, p EditParams) (
 	}
 	s.deciding.Lock()
 	defer s.deciding.Unlock()
+	step := s.happens(next, "approval.edited")
 	if _, err := s.opts.Approvals.Update(ctx, p.ID, next, revision); err != nil {
 		if records.Raced(err) {
 			err = protocol.Errorf(protocol.InvalidState, "somebody else has decided, or changed it, meanwhile")
 		}
 		return Approval{}, err
 	}
-	s.tell("approval.edited", next, call.Principal)
+	s.tell(next, step, call.Principal)
 	return s.view(next), nil
 }
 

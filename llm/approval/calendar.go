@@ -133,9 +133,10 @@ func (s *Service) look(ctx context.Context, id string) {
 func (s *Service) step(ctx context.Context, r *Record, revision uint64, event string, change func(next *Record)) error {
 	next := *r
 	change(&next)
+	step := s.happens(&next, event)
 	if _, err := s.opts.Approvals.Update(ctx, r.ID, &next, revision); err != nil {
 		return err
 	}
-	s.tell(event, &next, nil)
+	s.tell(&next, step, nil)
 	return nil
 }

@@ -85,6 +85,9 @@ type letter struct {
 	at       time.Time
 }
 
+// mailAttempts is how often an e-mail is sent that its server does not take.
+const mailAttempts = 4
+
 // A postman delivers e-mails, one after the other.
 type postman struct {
 	Mailer
@@ -188,7 +191,7 @@ func (p *postman) deliver(ctx context.Context, l letter) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if attempt == attempts {
+		if attempt == mailAttempts {
 			p.log.Warn("an e-mail could not be sent", "server", p.Server, "event", l.name, "attempts", attempt, "error", err)
 			return
 		}

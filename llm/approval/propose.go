@@ -45,6 +45,7 @@ func (s *Service) propose(r *Record) error {
 // Open asks the question of a draft, for a call that is kept. A question that
 // was asked before a crash is not asked again.
 func (s *Service) Open(ctx context.Context, r *Record) error {
+	step := s.happens(r, "approval.requested")
 	_, err := s.opts.Approvals.Create(ctx, r.ID, r)
 	switch {
 	case protocol.CodeOf(err) == protocol.AlreadyExists:
@@ -52,7 +53,7 @@ func (s *Service) Open(ctx context.Context, r *Record) error {
 	case err != nil:
 		return err
 	}
-	s.tell("approval.requested", r, nil)
+	s.tell(r, step, nil)
 	if r.Replaces != "" { // that is noticed later, too, as nobody waits for it
 		_ = s.Withdraw(ctx, r.Replaces, "the call is not the one that was approved; "+r.ID+" asks about the present one")
 	}

@@ -49,7 +49,12 @@ type Options struct {
 	MaxKept    int                      // of these, of one space, default 10 000
 	MaxOwnKept int                      // of these, of one requester, default 1000
 
-	Webhooks  []Webhook
+	Webhooks []Webhook
+	Told     records.Table[Told] // what webhooks were told of approvals; nil remembers nothing over restarts
+	Node     string              // names this process in the steps of approvals
+	// Heir says whether this process goes on with a thing of another one that has
+	// ended. Nil: none does.
+	Heir      func(ctx context.Context) (func(node, thing string) bool, error)
 	Transport http.RoundTripper // of webhooks
 	Mail      *Mailer           // nil sends no e-mails
 
@@ -72,6 +77,7 @@ type Event struct {
 type Service struct {
 	opts     Options
 	hooks    *couriers
+	debt     debt
 	mail     *postman // nil without e-mails
 	metrics  *metrics
 	tally    *tally
@@ -127,6 +133,11 @@ func New(o Options) *Service {
 	if o.Grants == nil {
 		o.Grants = grant.Unlimited{}
 	}
+	if o.Heir == nil {
+		o.Heir = func(context.Context) (func(node, thing string) bool, error) {
+			return func(string, string) bool { return false }, nil
+		}
+	}
 	if o.Check == nil {
 		o.Check = func(*protocol.Principal) error { return nil }
 	}
@@ -134,17 +145,22 @@ func New(o Options) *Service {
 		o.MayDecideOwn = func(*protocol.Principal) bool { return false }
 	}
 	s := &Service{
-		opts: o, hooks: newCouriers(o), mail: newPostman(o), tally: newTally(), calendar: newCalendar(),
+		opts: o, debt: debt{told: o.Told, owed: make(map[string][]Step)}, mail: newPostman(o), tally: newTally(), calendar: newCalendar(),
 		waiting: make(map[string]chan struct{}), seqs: make(map[protocol.SpaceID]uint64), closing: make(chan struct{}),
 	}
+	s.hooks = newCouriers(o, s.toldOf)
 	s.metrics = newMetrics(o.Registerer, s)
 	o.Approvals.OnChange(s.changed)
+	if o.Told != nil {
+		o.Told.OnChange(func(id string, _, now *Told) { s.debt.settled(id, now) })
+	}
 	return s
 }
 
 // changed counts an approval, notes when it is due, and wakes who waits for it.
 func (s *Service) changed(id string, old, now *Record) {
 	s.tally.changed(old, now)
+	s.debt.changed(id, now)
 	if now != nil && now.State == Pending && (old == nil || old.State != Pending || old.due() != now.due()) {
 		s.calendar.note(now.due(), id)
 	}

@@ -40,5 +40,6 @@ func (s *Service) sweep(ctx context.Context) {
 		if err := s.opts.Approvals.Delete(ctx, r.ID, 0); err != nil && ctx.Err() == nil {
 			s.opts.Log.Warn("an old approval is not forgotten", "approval", r.ID, "error", err)
 		}
+		s.forget(ctx, r.ID)
 	}
 }

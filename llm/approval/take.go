@@ -106,10 +106,11 @@ func (s *Service) sendBack(ctx context.Context, r *Record, v verdict, t *tools.T
 // reopen has an approval wait again that was approved by votes which do not count
 // any more.
 func (s *Service) reopen(ctx context.Context, r *Record, revision uint64) error {
+	step := s.happens(r, "approval.reopened")
 	if _, err := s.opts.Approvals.Update(ctx, r.ID, r, revision); err != nil {
 		return protocol.Errorf(protocol.StoreUnavailable, "the approval of the call does not count any more, and nobody could be asked again").With("approval_id", r.ID).With("reason", "fault")
 	}
-	s.tell("approval.reopened", r, nil)
+	s.tell(r, step, nil)
 	return &tools.Question{Approval: r.ID, Draft: r}
 }
 

@@ -1,7 +1,7 @@
 package approval
 
 import (
-	"encoding/json"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,27 +10,15 @@ import (
 
 // tell tells everybody who should know what happened to an approval: approvers
 // on their topic, webhooks, the audit trail.
-func (s *Service) tell(name string, r *Record, by *protocol.Principal) {
-	view := s.view(r)
+func (s *Service) tell(r *Record, step Step, by *protocol.Principal) {
+	view, name := s.view(r), step.Event
 	if name == "approval."+string(view.State) || name == "approval.requested" {
 		s.metrics.ended(view.State)
 	}
 	s.opts.Record(Event{Name: name, Approval: view, By: by})
-	data, err := json.Marshal(view)
-	if err != nil { // it came from JSON
-		s.opts.Log.Error("an event of an approval is not rendered", "event", name, "error", err)
-		return
-	}
-	s.mu.Lock()
-	s.seqs[view.Space]++
-	seq := s.seqs[view.Space]
-	s.mu.Unlock()
-	event := &protocol.Event{
-		Version: protocol.Version, ID: view.ID, Timestamp: ms(s.opts.Now()), Name: name, Seq: seq, Data: data,
-		Metadata: protocol.Metadata{SenderID: s.opts.BridgeID, TraceID: view.TraceID},
-	}
+	event := s.event(r, &step)
 	s.opts.Publish(protocol.Everybody(view.Space), event)
-	s.hooks.send(view.Space, event)
+	s.tellHooks(r, slices.IndexFunc(r.Steps, func(have Step) bool { return have.Seq == step.Seq && have.At == step.At && have.Node == step.Node }), event)
 	s.mail.send(r, view, name, deliveryID(event))
 }
 
@@ -51,7 +39,9 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 	if r != nil {
 		r.MustRegister(m.rulings, m.states, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "aibridge_approvals_waiting", Help: "Calls that wait for an approval.",
-		}, func() float64 { return float64(s.tally.total()) }))
+		}, func() float64 { return float64(s.tally.total()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "aibridge_approvals_untold", Help: "Approvals of which webhooks are still to be told something.",
+		}, func() float64 { return float64(s.debt.size()) }))
 	}
 	return m
 }

@@ -55,13 +55,14 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 	}
 	changed := s.enter(r)
 	defer s.leave(r.ID)
+	step := s.happens(r, "approval.requested")
 	revision, err := s.opts.Approvals.Create(ctx, r.ID, r)
 	release()
 	if err != nil {
 		s.opts.Log.Warn("a call is denied, as the question about it could not be stored", "tool", r.Tool, "error", err)
 		return protocol.Errorf(protocol.PermissionDenied, "somebody would have to agree to the call, and could not be asked").With("reason", "fault")
 	}
-	s.tell("approval.requested", r, nil)
+	s.tell(r, step, nil)
 	timer := time.NewTimer(until.Sub(now))
 	defer timer.Stop()
 	for {
@@ -172,11 +173,12 @@ func (s *Service) use(ctx context.Context, r *Record, revision uint64, unchanged
 func (s *Service) end(ctx context.Context, r *Record, revision uint64, state State, reason string) (uint64, error) {
 	next := *r
 	next.State, next.Reason, next.EndedAt = state, reason, ms(s.opts.Now())
+	step := s.happens(&next, "approval."+string(state))
 	revision, err := s.opts.Approvals.Update(ctx, r.ID, &next, revision)
 	if err != nil {
 		return 0, err
 	}
-	s.tell("approval."+string(state), &next, nil)
+	s.tell(&next, step, nil)
 	return revision, nil
 }
 

@@ -43,12 +43,12 @@ func Sign(secret, body []byte, at time.Time) string {
 	return "t=" + unix + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Deliveries wait in a queue of bounded length, one for each webhook, are made
-// one after the other, and tried a few times.
+// Deliveries wait in memory in bounded numbers, for each webhook, and are made one
+// after the other. One that fails is made again, twice as long after each time.
 const (
 	maxDeliveries = 1024
-	attempts      = 4
 	firstPause    = time.Second
+	longestPause  = 5 * time.Minute
 	postTimeout   = 5 * time.Second
 )
 
@@ -61,23 +61,38 @@ type couriers struct {
 
 // A courier delivers to one webhook.
 type courier struct {
-	hook   Webhook
-	client *http.Client
-	log    *slog.Logger
-	now    func() time.Time
-	queue  chan delivery
+	hook    Webhook
+	name    string
+	client  *http.Client
+	log     *slog.Logger
+	now     func() time.Time
+	settled func(ctx context.Context, hook string, d *delivery) // the webhook is told nothing more of it
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	waiting []*delivery // as they came; the one that is being made, too
 }
 
+// A delivery is an event on its way to a webhook.
 type delivery struct {
 	id          string
 	name        string
+	approval    string
+	step        int // of the approval, -1 for one that is not stored
 	contentType string
 	body        []byte
+
+	at    time.Time     // of the event
+	due   time.Time     // of the next attempt; zero at once
+	pause time.Duration // before the next attempt
 }
 
 // delivery is an event as the webhook takes it.
-func (h *Webhook) delivery(e *protocol.Event) delivery {
-	d := delivery{id: deliveryID(e), name: e.Name, contentType: protocol.ContentJSON}
+func (h *Webhook) delivery(e *protocol.Event, step int) *delivery {
+	d := &delivery{id: deliveryID(e), name: e.Name, approval: e.ID, step: step, contentType: protocol.ContentJSON, at: time.UnixMilli(e.Timestamp), pause: firstPause}
+	if step >= 0 {
+		d.id += "-" + strconv.Itoa(step) // two bridges may count alike
+	}
 	if h.CloudEvents {
 		c := cloudevent.Of(e, "approval/"+e.ID)
 		d.contentType, d.body = cloudevent.ContentType, c.Append(nil)
@@ -87,7 +102,7 @@ func (h *Webhook) delivery(e *protocol.Event) delivery {
 	return d
 }
 
-func newCouriers(o Options) *couriers {
+func newCouriers(o Options, settled func(context.Context, string, *delivery)) *couriers {
 	all := &couriers{client: &http.Client{
 		Transport:     o.Transport,
 		Timeout:       postTimeout,
@@ -95,22 +110,54 @@ func newCouriers(o Options) *couriers {
 	}}
 	for _, hook := range o.Webhooks {
 		all.each = append(all.each, &courier{
-			hook: hook, client: all.client, log: o.Log, now: o.Now, queue: make(chan delivery, maxDeliveries),
+			hook: hook, name: hook.name(), client: all.client, log: o.Log, now: o.Now, settled: settled, wake: make(chan struct{}, 1),
 		})
 	}
 	return all
 }
 
-// send has the webhooks of a space told of an event. It does not wait.
-func (all *couriers) send(space protocol.SpaceID, e *protocol.Event) {
+// serves reports whether a webhook is told of the approvals of a space.
+func (h *Webhook) serves(space protocol.SpaceID) bool {
+	return len(h.Spaces) == 0 || slices.Contains(h.Spaces, space)
+}
+
+// of names the webhooks of a space.
+func (all *couriers) of(space protocol.SpaceID) (names []string) {
 	for _, c := range all.each {
-		if len(c.hook.Spaces) > 0 && !slices.Contains(c.hook.Spaces, space) {
-			continue
+		if c.hook.serves(space) {
+			names = append(names, c.name)
 		}
+	}
+	return names
+}
+
+// send has the webhooks of a space told of an event, but for those that were told. It
+// does not wait.
+func (all *couriers) send(space protocol.SpaceID, e *protocol.Event, step int, told func(hook string) bool) {
+	for _, c := range all.each {
+		if c.hook.serves(space) && !told(c.name) {
+			c.take(c.hook.delivery(e, step))
+		}
+	}
+}
+
+// take has an event delivered that does not wait already.
+func (c *courier) take(d *delivery) {
+	c.mu.Lock()
+	known := slices.ContainsFunc(c.waiting, func(w *delivery) bool { return w.id == d.id })
+	full := len(c.waiting) >= maxDeliveries
+	if !known && !full {
+		c.waiting = append(c.waiting, d)
+	}
+	c.mu.Unlock()
+	switch {
+	case known:
+	case full && d.step < 0:
+		c.log.Warn("a webhook is not told, too much waits for it already", "host", hostOf(c.hook.URL), "event", d.name)
+	default:
 		select {
-		case c.queue <- c.hook.delivery(e):
+		case c.wake <- struct{}{}:
 		default:
-			c.log.Warn("a webhook is not told, too much waits for it already", "host", hostOf(c.hook.URL), "event", e.Name)
 		}
 	}
 }
@@ -133,41 +180,61 @@ func (all *couriers) run(ctx context.Context) {
 
 // run delivers until ctx ends.
 func (c *courier) run(ctx context.Context) {
-	for {
-		select {
-		case d := <-c.queue:
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		d, wait := c.next()
+		if d != nil {
 			c.deliver(ctx, d)
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-c.wake:
+		case <-timer.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
 
-// deliver tries a few times, twice as far apart each time.
-func (c *courier) deliver(ctx context.Context, d delivery) {
-	pause := firstPause
-	for attempt := 1; ; attempt++ {
-		again, err := c.post(ctx, d)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if !again || attempt == attempts {
-			c.log.Warn("a webhook could not be told", "host", hostOf(c.hook.URL), "event", d.name, "attempts", attempt, "error", err)
-			return
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		pause *= 2
+// next is the delivery that is due for longest, or says how long none is.
+func (c *courier) next() (*delivery, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
+		return nil, time.Hour
 	}
+	d := slices.MinFunc(c.waiting, func(a, b *delivery) int { return a.due.Compare(b.due) })
+	if wait := d.due.Sub(c.now()); wait > 0 {
+		return nil, wait
+	}
+	return d, 0
+}
+
+// deliver makes one attempt, and gives up what is refused or too old.
+func (c *courier) deliver(ctx context.Context, d *delivery) {
+	again, err := c.post(ctx, d)
+	now := c.now()
+	switch {
+	case ctx.Err() != nil:
+		return // whoever goes on makes it
+	case err == nil:
+	case again && now.Sub(d.at) < tooOld:
+		c.mu.Lock()
+		d.due, d.pause = now.Add(d.pause), min(2*d.pause, longestPause)
+		c.mu.Unlock()
+		return
+	default:
+		c.log.Warn("a webhook could not be told", "host", hostOf(c.hook.URL), "event", d.name, "error", err)
+	}
+	c.settled(ctx, c.name, d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(w *delivery) bool { return w == d })
 }
 
 // post tells a webhook once. It reports whether another attempt may do better.
-func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) {
+func (c *courier) post(ctx context.Context, d *delivery) (again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.hook.URL, bytes.NewReader(d.body))
 	if err != nil {
 		return false, err

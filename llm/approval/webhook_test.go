@@ -2,6 +2,7 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -13,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,13 +79,13 @@ func TestAWebhookIsToldOfACloudEvent(t *testing.T) {
 	hook := Webhook{URL: "http://desk.example/", CloudEvents: true, Secret: []byte("a secret")}
 	var contentType, signature string
 	var body []byte
-	c := newCouriers(Options{Webhooks: []Webhook{hook}, Log: discard, Now: func() time.Time { return time.Unix(7, 0) }, Transport: answers(func(r *http.Request) (int, error) {
+	c, _ := couriersOf(Options{Webhooks: []Webhook{hook}, Now: func() time.Time { return time.Unix(7, 0) }, Transport: answers(func(r *http.Request) (int, error) {
 		body, _ = io.ReadAll(r.Body)
 		contentType, signature = r.Header.Get("Content-Type"), r.Header.Get(SignatureHeader)
 		return 200, nil
 	})})
-	c.send(protocol.DefaultSpace, &protocol.Event{ID: "a-1", Name: "approval.requested", Seq: 2, Timestamp: 5, Data: []byte(`{"nonce":"n"}`)})
-	c.each[0].deliver(t.Context(), <-c.each[0].queue)
+	c.send(protocol.DefaultSpace, &protocol.Event{ID: "a-1", Name: "approval.requested", Seq: 2, Timestamp: 5, Data: []byte(`{"nonce":"n"}`)}, 0, toldNobody)
+	c.each[0].deliver(t.Context(), c.each[0].waiting[0])
 	var event struct {
 		ID, Type, Subject, Specversion string
 		Data                           struct{ Nonce string }
@@ -99,23 +101,51 @@ func TestAWebhookIsToldOfACloudEvent(t *testing.T) {
 	}
 }
 
-func TestWebhooksAreTriedAFewTimes(t *testing.T) {
+// toldNobody is for webhooks that were told nothing yet.
+func toldNobody(string) bool { return false }
+
+// couriersOf are couriers with nothing behind them. settled counts what they are done with.
+func couriersOf(o Options) (c *couriers, settled *atomic.Int32) {
+	settled, o.Log = new(atomic.Int32), cmp.Or(o.Log, discard)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return newCouriers(o, func(context.Context, string, *delivery) { settled.Add(1) }), settled
+}
+
+func TestWebhooksAreTriedForADay(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int
 		err    error
-		tries  int
-	}{"down": {0, errors.New("refused"), attempts}, "broken": {503, nil, attempts}, "busy": {429, nil, attempts}, "wrong": {404, nil, 1}, "moved": {302, nil, 1}, "fine": {200, nil, 1}} {
-		synctest.Test(t, func(t *testing.T) {
-			tries := 0
-			start := time.Now()
-			c := newCouriers(Options{Webhooks: []Webhook{{URL: "http://desk.example/"}}, Log: discard, Now: time.Now, Transport: answers(func(*http.Request) (int, error) {
-				tries++
-				return test.status, test.err
-			})}).each[0]
-			c.deliver(t.Context(), delivery{body: []byte("{}")})
-			if tries != test.tries || test.tries > 1 && time.Since(start) != 7*time.Second {
-				t.Errorf("%s: %d times in %s", name, tries, time.Since(start))
-			}
+		again  bool
+	}{"down": {0, errors.New("refused"), true}, "broken": {503, nil, true}, "busy": {429, nil, true}, "wrong": {404, nil, false}, "moved": {302, nil, false}, "fine": {200, nil, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var tries []time.Duration
+				start := time.Now()
+				all, settled := couriersOf(Options{Webhooks: []Webhook{{URL: "http://desk.example/"}}, Transport: answers(func(*http.Request) (int, error) {
+					tries = append(tries, time.Since(start))
+					return test.status, test.err
+				})})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); all.run(ctx) }()
+				all.send(protocol.DefaultSpace, &protocol.Event{ID: "a", Timestamp: start.UnixMilli()}, 0, toldNobody)
+				time.Sleep(tooOld - time.Minute)
+				synctest.Wait()
+				if n := settled.Load(); n != 1 && !test.again || n != 0 && test.again {
+					t.Errorf("settled %d times", n)
+				}
+				time.Sleep(10 * time.Minute)
+				cancel()
+				<-done
+				if n := settled.Load(); n != 1 || len(all.each[0].waiting) != 0 {
+					t.Errorf("settled %d times, %d wait", n, len(all.each[0].waiting))
+				}
+				if !test.again && len(tries) != 1 || test.again && (tries[1] != time.Second || tries[2] != 3*time.Second || tries[11]-tries[10] != longestPause) {
+					t.Errorf("tried after %v", tries)
+				}
+			})
 		})
 	}
 }
@@ -123,10 +153,10 @@ func TestWebhooksAreTriedAFewTimes(t *testing.T) {
 func TestSecretsInTheURLsOfWebhooksAreNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		c := newCouriers(Options{Webhooks: []Webhook{{URL: "http://desk.example/hooks/T0P-S3CRET"}}, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now, Transport: answers(func(*http.Request) (int, error) {
+		all, _ := couriersOf(Options{Webhooks: []Webhook{{URL: "http://desk.example/hooks/T0P-S3CRET"}}, Log: slog.New(slog.NewTextHandler(&log, nil)), Transport: answers(func(*http.Request) (int, error) {
 			return 0, errors.New("connection refused")
-		})}).each[0]
-		c.deliver(t.Context(), delivery{body: []byte("{}")})
+		})})
+		all.each[0].deliver(t.Context(), &delivery{body: []byte("{}")})
 		if text := log.String(); strings.Contains(text, "S3CRET") || !strings.Contains(text, "host=desk.example") || !strings.Contains(text, "connection refused") {
 			t.Errorf("logged %s", text)
 		}
@@ -134,11 +164,11 @@ func TestSecretsInTheURLsOfWebhooksAreNotLogged(t *testing.T) {
 }
 
 func TestWebhooksDoNotHoldAnybodyUp(t *testing.T) {
-	c := newCouriers(Options{Log: discard, Now: time.Now, Webhooks: []Webhook{{URL: "http://desk.example/"}}})
-	for range maxDeliveries + 10 {
-		c.send(protocol.DefaultSpace, &protocol.Event{Name: "approval.requested"})
+	c, _ := couriersOf(Options{Webhooks: []Webhook{{URL: "http://desk.example/"}}})
+	for i := range maxDeliveries + 10 {
+		c.send(protocol.DefaultSpace, &protocol.Event{Name: "approval.requested", Seq: uint64(i)}, -1, toldNobody)
 	}
-	if n := len(c.each[0].queue); n != maxDeliveries {
+	if n := len(c.each[0].waiting); n != maxDeliveries {
 		t.Errorf("%d wait", n)
 	}
 }
@@ -148,8 +178,7 @@ func TestWebhooksDoNotHoldAnybodyUp(t *testing.T) {
 func TestADeadWebhookHoldsNoOtherUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan struct{}, 1)
-		c := newCouriers(Options{
-			Log: discard, Now: time.Now,
+		c, _ := couriersOf(Options{
 			Webhooks: []Webhook{{URL: "http://dead.example/", Spaces: []protocol.SpaceID{"acme"}}, {URL: "http://desk.example/"}},
 			Transport: answers(func(r *http.Request) (int, error) {
 				if r.URL.Host == "dead.example" {
@@ -164,17 +193,17 @@ func TestADeadWebhookHoldsNoOtherUp(t *testing.T) {
 		defer cancel()
 		go c.run(ctx)
 		const many = maxDeliveries + 10 // more than wait for one
-		for range many {
-			c.send("acme", &protocol.Event{Name: "approval.requested"})
+		for i := range many {
+			c.send("acme", &protocol.Event{Name: "approval.requested", Seq: uint64(i)}, -1, toldNobody)
 			<-told
 		}
 		start := time.Now()
-		c.send(protocol.DefaultSpace, &protocol.Event{Name: "approval.requested"})
+		c.send(protocol.DefaultSpace, &protocol.Event{Name: "approval.requested", Seq: many}, -1, toldNobody)
 		<-told
 		if took := time.Since(start); took != 0 {
 			t.Errorf("told after %s", took)
 		}
-		if n := len(c.each[0].queue); n != maxDeliveries {
+		if n := len(c.each[0].waiting); n != maxDeliveries {
 			t.Errorf("%d wait for the dead one", n)
 		}
 	})

@@ -1,0 +1,200 @@
+package approval
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Step is something that happened to an approval and that webhooks are to be told
+// of. It is stored with the change itself: whatever ends a bridge, another one, or the
+// next process, finds what is owed.
+type Step struct {
+	Event string   `json:"event"`
+	At    int64    `json:"at"` // Unix milliseconds
+	Seq   uint64   `json:"seq"`
+	Node  string   `json:"node,omitempty"`  // the process that tells it
+	Hooks []string `json:"hooks,omitempty"` // the webhooks, see [Webhook.name]
+}
+
+// maxSteps bounds the steps of an approval that are stored: one bit each.
+const maxSteps = 64
+
+// Told is which steps of an approval a webhook was told of, or will never be.
+type Told struct {
+	Hooks map[string]uint64 `json:"hooks"` // a bit for each step, by the name of the webhook
+}
+
+// has reports whether nothing more is owed of a step to a webhook. There may be no
+// record.
+func (t *Told) has(hook string, step int) bool {
+	return t != nil && t.Hooks[hook]&(1<<step) != 0
+}
+
+// A debt holds the approvals of which webhooks are still to be told something.
+type debt struct {
+	told records.Table[Told] // nil: nothing is stored
+
+	mu   sync.Mutex
+	owed map[string][]Step // by approval
+}
+
+// changed notes the steps of an approval.
+func (d *debt) changed(id string, now *Record) {
+	if d.told == nil {
+		return
+	}
+	var steps []Step
+	if now != nil {
+		steps = now.Steps
+	}
+	told, _, _ := d.told.Get(id)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if paid(steps, told) {
+		delete(d.owed, id)
+	} else {
+		d.owed[id] = steps
+	}
+}
+
+// settled notes that webhooks were told of steps of an approval.
+func (d *debt) settled(id string, told *Told) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if paid(d.owed[id], told) {
+		delete(d.owed, id)
+	}
+}
+
+// ids are the approvals of which something is owed.
+func (d *debt) ids() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.owed))
+}
+
+func (d *debt) size() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.owed)
+}
+
+// paid reports whether all webhooks were told of all steps.
+func paid(steps []Step, told *Told) bool {
+	for i, step := range steps {
+		for _, hook := range step.Hooks {
+			if !told.has(hook, i) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// name stands for a webhook in records, which are not to hold its URL: many a webhook
+// has its secret there.
+func (h *Webhook) name() string {
+	sum := sha256.Sum256([]byte(h.URL))
+	return hex.EncodeToString(sum[:8])
+}
+
+// happens adds to an approval that is about to be stored what happens to it.
+func (s *Service) happens(r *Record, event string) Step {
+	s.mu.Lock()
+	s.seqs[r.Space]++
+	step := Step{Event: event, At: ms(s.opts.Now()), Seq: s.seqs[r.Space], Node: s.opts.Node}
+	s.mu.Unlock()
+	step.Hooks = s.hooks.of(r.Space)
+	if s.opts.Told != nil && len(step.Hooks) > 0 && len(r.Steps) < maxSteps {
+		r.Steps = append(slices.Clone(r.Steps), step)
+	}
+	return step
+}
+
+// Retell tells webhooks what bridges that have ended may not have told, of the
+// approvals that this one inherits, and what did not fit in the queue of this one.
+func (s *Service) Retell(ctx context.Context) error {
+	ids := s.debt.ids()
+	if len(ids) == 0 {
+		return nil
+	}
+	inherits, err := s.opts.Heir(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		r, _, ok := s.opts.Approvals.Get(id)
+		if !ok {
+			continue
+		}
+		for i := range r.Steps {
+			if node := r.Steps[i].Node; node == s.opts.Node || inherits(node, "approval/"+id) {
+				s.tellHooks(r, i, s.event(r, &r.Steps[i]))
+			}
+		}
+	}
+	return nil
+}
+
+// tellHooks has the webhooks told of a step, -1 for one that is not stored, that have
+// not been.
+func (s *Service) tellHooks(r *Record, step int, e *protocol.Event) {
+	var told *Told
+	if step >= 0 {
+		told, _, _ = s.opts.Told.Get(r.ID)
+	}
+	s.hooks.send(r.Space, e, step, func(hook string) bool { return told.has(hook, step) })
+}
+
+// event is what is told of a step of an approval.
+func (s *Service) event(r *Record, step *Step) *protocol.Event {
+	view := s.view(r)
+	data, err := json.Marshal(view)
+	if err != nil { // it came from JSON
+		s.opts.Log.Error("an event of an approval is not rendered", "event", step.Event, "error", err)
+	}
+	return &protocol.Event{
+		Version: protocol.Version, ID: view.ID, Timestamp: step.At, Name: step.Event, Seq: step.Seq, Data: data,
+		Metadata: protocol.Metadata{SenderID: s.opts.BridgeID, TraceID: view.TraceID},
+	}
+}
+
+// toldOf notes that a webhook is told nothing more of a step.
+func (s *Service) toldOf(ctx context.Context, hook string, d *delivery) {
+	if d.step < 0 {
+		return
+	}
+	_, _, err := records.Change(ctx, s.opts.Told, d.approval, func(t *Told, _ uint64) (*Told, error) {
+		next := &Told{Hooks: make(map[string]uint64)}
+		if t != nil {
+			maps.Copy(next.Hooks, t.Hooks)
+		}
+		next.Hooks[hook] |= 1 << d.step
+		return next, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		s.opts.Log.Warn("a webhook may be told twice, as it is not noted that it was", "event", d.name, "error", err)
+	}
+}
+
+// forget removes the record of an approval that is gone.
+func (s *Service) forget(ctx context.Context, id string) {
+	if s.opts.Told == nil {
+		return
+	}
+	if err := s.opts.Told.Delete(ctx, id, 0); err != nil && protocol.CodeOf(err) != protocol.NotFound && ctx.Err() == nil {
+		s.opts.Log.Warn("what webhooks were told of an old approval is not forgotten", "approval", id, "error", err)
+	}
+}
+
+// tooOld is the age at which an event is of no use to a webhook any more.
+const tooOld = 24 * time.Hour
