@@ -94,5 +94,6 @@ func TestTheMirrorOfACapOutlivesItsBridge(t *testing.T) {
 	member.Listen(t, "aibridge/cap/home/event")
 	must(t, onC, "cap.vfs.sync", `{"cap_id":"home","vfs_path":"/vfs/cap/home/disk/plan.txt","content":"19 degrees"}`)
 	holds(t, n[1], "home", "plan.txt", "19 degrees")
+	bridgetest.Write(t, diskOf(n[1], "home", "plan.txt"), "17 degrees")
 	mirrored(t, member, "cap.vfs.synced")
 }
