@@ -11,7 +11,7 @@ import (
 
 var spend = commands.Spec{
 	Name:    "llm.spend",
-	Summary: "Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run and day.",
+	Summary: "Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run, day and bridge.",
 	Effect:  commands.Read,
 	Action:  "llm:spend",
 	Example: `{"since":"2026-11-01","by":["principal","model"]}`,
@@ -21,7 +21,7 @@ var spend = commands.Spec{
 type SpendParams struct {
 	Since     string           `json:"since,omitempty" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" doc:"first day, in UTC; from the first that is kept if absent"`
 	Until     string           `json:"until,omitempty" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" doc:"last day; until today if absent"`
-	By        []string         `json:"by,omitempty" len:"0-7" enum:"day,space,principal,model,provider,skill,run" doc:"dimensions of the rows; none if absent, so that there is one row"`
+	By        []string         `json:"by,omitempty" len:"0-8" enum:"day,space,principal,model,provider,skill,run,bridge" doc:"dimensions of the rows; none if absent, so that there is one row"`
 	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only what this principal has spent"`
 	Model     string           `json:"model,omitempty" len:"1-128" doc:"only what was spent on this model"`
 	Provider  string           `json:"provider,omitempty" len:"1-128" doc:"only what was spent at this provider"`

@@ -39,7 +39,7 @@ type QuotaGetResult struct {
 	Principal   []QuotaView      `json:"principal" doc:"amount that it may take by itself"`
 	Space       []QuotaView      `json:"space" doc:"total that all of its space may take together, administrators apart"`
 	BridgeID    string           `json:"bridge_id" doc:"the bridge that answers"`
-	Unheard     []string         `json:"unheard,omitempty" doc:"other bridges that did not tell in time what is used there; absent if all did"`
+	Silent      []string         `json:"silent,omitempty" doc:"other bridges that did not tell in time what is used there; absent if all did"`
 }
 
 // A QuotaView is one limit.
@@ -73,7 +73,7 @@ type QuotaOptions struct {
 	// id.
 	Holds func(protocol.Party) quota.Holding
 	// Others asks the other bridges of the cluster; nil for a bridge that works alone.
-	Others func(context.Context, QuotaQuestion) (levels map[string]QuotaLevels, unheard []string)
+	Others func(context.Context, QuotaQuestion) (levels map[string]QuotaLevels, silent []string)
 }
 
 // A QuotaService shows quotas.
@@ -118,7 +118,7 @@ func (s *QuotaService) Get(ctx context.Context, call *commands.Call, p QuotaGetP
 	var others map[string]QuotaLevels
 	result := QuotaGetResult{PrincipalID: question.Party.ID, Kind: question.Party.Kind, SpaceID: question.Party.Space, BridgeID: s.BridgeID}
 	if s.Others != nil {
-		others, result.Unheard = s.Others(ctx, question)
+		others, result.Silent = s.Others(ctx, question)
 	}
 	result.Principal = quotaViews(here.Principal, others, func(l QuotaLevels) []quota.Level { return l.Principal })
 	result.Space = quotaViews(here.Space, others, func(l QuotaLevels) []quota.Level { return l.Space })

@@ -2778,10 +2778,10 @@ export interface Commands {
       })[];
     };
   };
-  /** Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run and day. */
+  /** Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run, day and bridge. */
   "llm.spend": {
     params: {
-      by?: ("day" | "space" | "principal" | "model" | "provider" | "skill" | "run")[];
+      by?: ("day" | "space" | "principal" | "model" | "provider" | "skill" | "run" | "bridge")[];
       cursor?: string;
       limit?: number;
       model?: string;
@@ -2797,6 +2797,7 @@ export interface Commands {
       kept_since: string;
       next_cursor?: string;
       rows: {
+        bridge_id?: string;
         cached_tokens: number;
         cost: number;
         day?: string;
@@ -2858,7 +2859,7 @@ export interface Commands {
           wire: string;
         })[];
         revision: number;
-        status: "available" | "degraded" | "unavailable" | "unconfigured" | "unheard";
+        status: "available" | "degraded" | "unavailable" | "unconfigured" | "silent";
       })[];
       providers: ({
         active_requests: number;
@@ -3221,10 +3222,10 @@ export interface Commands {
       })[];
       judged: number;
       more: number;
+      silent?: string[];
       since: number;
       total: number;
       trials: string[];
-      unheard?: string[];
     };
   };
   /** Say what is wrong with policies, without putting them in force. */
@@ -3257,6 +3258,7 @@ export interface Commands {
         used_here: number;
       }[];
       principal_id: string;
+      silent?: string[];
       space: {
         bridges?: Record<string, number>;
         limit: string;
@@ -3266,7 +3268,6 @@ export interface Commands {
         used_here: number;
       }[];
       space_id: string;
-      unheard?: string[];
     };
   };
   /** Show a resource. */

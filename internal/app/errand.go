@@ -89,9 +89,9 @@ func (e *errands) have(ctx context.Context, n cluster.Node, do string, with, res
 // askedFor is the time that a bridge which asks all others waits for each.
 const askedFor = 2 * time.Second
 
-// haveAll has all other bridges do something, and reads their results. unheard are
+// haveAll has all other bridges do something, and reads their results. silent are
 // those that did not do it in time.
-func haveAll[T any](ctx context.Context, r *relaying, do string, with any) (results map[string]T, unheard []string) {
+func haveAll[T any](ctx context.Context, r *relaying, do string, with any) (results map[string]T, silent []string) {
 	ctx, cancel := context.WithTimeout(ctx, askedFor)
 	defer cancel()
 	results = make(map[string]T)
@@ -108,15 +108,15 @@ func haveAll[T any](ctx context.Context, r *relaying, do string, with any) (resu
 			defer mu.Unlock()
 			if err != nil {
 				r.log.Warn("another bridge did not tell what it was asked for", "bridge", m.ID, "errand", do, "error", err)
-				unheard = append(unheard, m.ID)
+				silent = append(silent, m.ID)
 				return
 			}
 			results[m.ID] = result
 		})
 	}
 	asking.Wait()
-	slices.Sort(unheard)
-	return results, unheard
+	slices.Sort(silent)
+	return results, silent
 }
 
 func (e *errands) forget(number uint64) {

@@ -71,6 +71,13 @@ func TestTwoBridgesSpendABudgetOnce(t *testing.T) {
 			return strings.Contains(body, `"spent":5`) && strings.Contains(body, `"spent_here":`)
 		}, &body)
 	}
+	for i := range run {
+		var body string
+		eventually.Holds(t, "each bridge tells what was spent through which", func() bool {
+			_, body = run[i]("llm.spend", `{"by":["bridge"],"sort":"-requests"}`)
+			return strings.Contains(body, `"rows":[{"bridge_id":"a","requests":3,`) && strings.Contains(body, `{"bridge_id":"b","requests":2,`) && strings.Contains(body, `"total":2`)
+		}, &body)
+	}
 	var body string
 	eventually.Holds(t, "llm.status tells of the other bridge", func() bool {
 		_, body = run[0]("llm.status", `{}`)
@@ -102,7 +109,7 @@ func TestPoliciesOnTrialAreReportedByAllBridges(t *testing.T) {
 		var body string
 		eventually.Holds(t, "each bridge reports what both have seen", func() bool {
 			_, body = run[i]("policy.report", `{"outcome":"refuse"}`)
-			return !strings.Contains(body, "unheard")
+			return !strings.Contains(body, "silent")
 		}, &body)
 		if !strings.Contains(body, `"count":3`) || !strings.Contains(body, `"total":1`) {
 			t.Errorf("bridge %d reports %s", i, body)

@@ -30,6 +30,7 @@ func newModels(s *state, ring *security.Keyring) *modelParts {
 	return &modelParts{agent: agent, service: model.New(model.Options{
 		Spent:    store.NewTable[model.Spent](s.Store, "llmspent").Essential(),
 		Spending: store.NewTable[model.Spending](s.Store, "llmspending").Essential(),
+		Bridge:   s.node(),
 		Bridges:  s.spenders(),
 		Alert:    events.Budgets(s.audit), Allowance: ring.Allowance,
 		Configured: func(c model.Configured) {
@@ -69,13 +70,13 @@ func (m *modelParts) elsewhere(shared *relaying) func(context.Context) []model.B
 	}
 	shared.errands.does[modelStatus] = func(context.Context, json.RawMessage) (any, error) { return m.service.StatusHere(), nil }
 	return func(ctx context.Context) []model.BridgeStatus {
-		heard, unheard := haveAll[model.Status](ctx, shared, modelStatus, struct{}{})
+		heard, silent := haveAll[model.Status](ctx, shared, modelStatus, struct{}{})
 		var others []model.BridgeStatus
 		for id, s := range heard {
 			others = append(others, model.BridgeStatus{Bridge: id, Status: s.Status, ActiveRequests: s.ActiveRequests, Revision: s.Revision, Providers: s.Providers})
 		}
-		for _, id := range unheard {
-			others = append(others, model.BridgeStatus{Bridge: id, Status: "unheard", Providers: []model.ProviderStatus{}})
+		for _, id := range silent {
+			others = append(others, model.BridgeStatus{Bridge: id, Status: "silent", Providers: []model.ProviderStatus{}})
 		}
 		slices.SortFunc(others, func(a, b model.BridgeStatus) int { return strings.Compare(a.Bridge, b.Bridge) })
 		return others

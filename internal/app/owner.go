@@ -19,6 +19,14 @@ func (s *state) owner() string {
 	return s.Members.Self().String()
 }
 
+// node names this bridge among those of its cluster, "" if it works alone.
+func (s *state) node() string {
+	if !s.Members.Shared() {
+		return ""
+	}
+	return s.config.ID
+}
+
 // ended reports whether the owner of a record is no member of the cluster, as
 // far as this bridge knows.
 func (s *state) ended(owner string) bool {

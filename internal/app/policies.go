@@ -26,8 +26,8 @@ func newPolicies(s *state, parties authz.Parties, shared *relaying) *policy.Serv
 		return policy.NewService(options)
 	}
 	options.Elsewhere = func(ctx context.Context) ([]policy.ReportResult, []string) {
-		found, unheard := haveAll[policy.ReportResult](ctx, shared, policyReport, struct{}{})
-		return slices.Collect(maps.Values(found)), unheard
+		found, silent := haveAll[policy.ReportResult](ctx, shared, policyReport, struct{}{})
+		return slices.Collect(maps.Values(found)), silent
 	}
 	service := policy.NewService(options)
 	shared.errands.does[policyReport] = func(context.Context, json.RawMessage) (any, error) { return service.Found() }

@@ -57,7 +57,7 @@ func TestQuotasAreShownForAllBridgesAndForEach(t *testing.T) {
 		eventually.Holds(t, "the whole is told at "+at.Config.ID, func() bool {
 			own, space, all := quotas(t, at.must("quota.get", `{"principal_id":"lamp"}`))
 			c := own["connections"]
-			return all.BridgeID == at.Config.ID && len(all.Unheard) == 0 &&
+			return all.BridgeID == at.Config.ID && len(all.Silent) == 0 &&
 				c.Most == 8 && c.Used == 3 && c.UsedHere == at.here && maps.Equal(c.Bridges, at.others) &&
 				space["connections"].Most == 20 && space["connections"].Used == 3 &&
 				own["records"].Used == 1 && own["records"].Bridges == nil && own["records"].Most > 0 &&

@@ -23,6 +23,7 @@ import (
 type Options struct {
 	Spent    records.Table[Spent]    // spending by budget; nil forgets it at the end of the process
 	Spending records.Table[Spending] // in detail; the same
+	Bridge   string                  // the bridge of a cluster that spends; "" for one that works alone
 
 	// Configured is told of every configuration that was put to work or
 	// refused. Optional; it must not configure.
@@ -82,7 +83,7 @@ func New(o Options) *Service {
 	if o.Transport == nil {
 		o.Transport = transport()
 	}
-	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), ledger: newLedger(o.Spending, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
+	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), ledger: newLedger(o.Spending, o.Bridge, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
 	s.budgets.allowance, s.budgets.alert = o.Allowance, s.alert
 	if o.Bridges != nil {
 		s.budgets.share(o.Bridges)

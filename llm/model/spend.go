@@ -47,6 +47,16 @@ func (a *Amounts) add(b *Amounts) {
 	a.Cost += b.Cost
 }
 
+func (a *Amounts) subtract(b *Amounts) {
+	a.Requests -= b.Requests
+	a.Repeated -= b.Repeated
+	a.Input -= b.Input
+	a.Cached -= b.Cached
+	a.Output -= b.Output
+	a.Tokens -= b.Tokens
+	a.Cost -= b.Cost
+}
+
 // amountsOf are those of one request.
 func amountsOf(u chat.Usage, cost float64) Amounts {
 	return Amounts{
@@ -58,6 +68,45 @@ func amountsOf(u chat.Usage, cost float64) Amounts {
 type Spending struct {
 	Payment
 	Amounts
+	// Bridges are the amounts by the bridge of a cluster that asked. What is missing
+	// from the sum was spent before bridges were told apart.
+	Bridges map[string]Amounts `json:"bridges,omitempty"`
+}
+
+// add adds amounts that a bridge has spent, "" for one that works alone.
+func (s *Spending) add(a *Amounts, bridge string) {
+	s.Amounts.add(a)
+	if bridge != "" {
+		s.ascribe(a, bridge)
+	}
+}
+
+// merge adds a part of the same line.
+func (s *Spending) merge(part *Spending) {
+	s.Amounts.add(&part.Amounts)
+	for bridge, a := range part.Bridges {
+		s.ascribe(&a, bridge)
+	}
+}
+
+// ascribe says that a bridge has spent amounts that are in the sum.
+func (s *Spending) ascribe(a *Amounts, bridge string) {
+	if _, known := s.Bridges[bridge]; !known && len(s.Bridges) >= bridgesPerLine {
+		bridge = Others
+	}
+	if s.Bridges == nil {
+		s.Bridges = make(map[string]Amounts)
+	}
+	sum := s.Bridges[bridge]
+	sum.add(a)
+	s.Bridges[bridge] = sum
+}
+
+// clone is a copy that shares nothing.
+func (s *Spending) clone() *Spending {
+	c := *s
+	c.Bridges = maps.Clone(s.Bridges)
+	return &c
 }
 
 // Others stands for those whose spending is not told apart any more.
@@ -73,13 +122,15 @@ const (
 	linesPerSpace    = 20_000 // of all days
 	detailedPerSpace = 10_000 // the same, so that runs leave room for principals
 	unstoredPerSpace = 4096   // lines of all days
+	bridgesPerLine   = 128    // further ones are told as Others
 )
 
 // A ledger adds up spending. Several bridges may share its table: each adds
 // what it has counted since it stored last.
 type ledger struct {
-	table records.Table[Spending] // nil forgets at the end of the process
-	now   func() time.Time
+	table  records.Table[Spending] // nil forgets at the end of the process
+	bridge string                  // the bridge of a cluster, "" for one that works alone
+	now    func() time.Time
 
 	storing sync.RWMutex // held while a line goes to the table: nobody reads it here and there
 
@@ -96,9 +147,9 @@ type spaceDay struct {
 	day   string
 }
 
-func newLedger(table records.Table[Spending], now func() time.Time) *ledger {
+func newLedger(table records.Table[Spending], bridge string, now func() time.Time) *ledger {
 	return &ledger{
-		table: table, now: now, since: make(map[string]*Spending), unstored: make(map[protocol.SpaceID]int),
+		table: table, bridge: bridge, now: now, since: make(map[string]*Spending), unstored: make(map[protocol.SpaceID]int),
 		days: make(map[spaceDay]int), spaces: make(map[protocol.SpaceID]int),
 	}
 }
@@ -135,7 +186,7 @@ func (l *ledger) book(p Payment, a Amounts) {
 		l.since[key] = line
 		l.unstored[p.Principal.Space]++
 	}
-	line.add(&a)
+	line.add(&a, l.bridge)
 }
 
 func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -197,8 +248,7 @@ func (l *ledger) all() []*Spending {
 	lines := make([]*Spending, 0, len(l.since)+len(l.going))
 	for _, part := range []map[string]*Spending{l.since, l.going} {
 		for _, s := range part {
-			now := *s
-			lines = append(lines, &now)
+			lines = append(lines, s.clone())
 		}
 	}
 	l.mu.Unlock()
@@ -240,11 +290,11 @@ func (l *ledger) storeLine(ctx context.Context, key string, s *Spending) error {
 // add adds to a stored line.
 func (l *ledger) add(ctx context.Context, key string, s *Spending) error {
 	_, _, err := records.Change(ctx, l.table, key, func(old *Spending, _ uint64) (*Spending, error) {
-		sum := *s
+		sum := s.clone()
 		if old != nil {
-			sum.add(&old.Amounts)
+			sum.merge(old)
 		}
-		return &sum, nil
+		return sum, nil
 	})
 	return err
 }
@@ -258,7 +308,7 @@ func (l *ledger) gone(key string, s *Spending, stored bool) {
 		return
 	}
 	if now := l.since[key]; now != nil {
-		now.add(&s.Amounts)
+		now.merge(s)
 		return
 	}
 	l.since[key] = s

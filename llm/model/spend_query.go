@@ -17,6 +17,7 @@ const (
 	BySkill     = "skill"
 	ByRun       = "run"
 	ByDay       = "day"
+	ByBridge    = "bridge"
 )
 
 // A SpendingQuery chooses spending.
@@ -43,6 +44,7 @@ type SpendingRow struct {
 	Provider  string           `json:"provider,omitempty" doc:"the provider that was asked; absent for answers that cost nothing"`
 	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf was asked; absent for none"`
 	Run       string           `json:"run_id,omitempty" doc:"the run that asked; absent for none"`
+	Bridge    string           `json:"bridge_id,omitempty" doc:"the bridge of a cluster that asked; absent for a bridge that works alone, and for what was spent before bridges were told apart; (others) for the 129th on"`
 	Amounts
 }
 
@@ -72,7 +74,7 @@ var spendingOrder = listing.Order[*SpendingRow]{
 
 // id tells rows apart.
 func (r *SpendingRow) id() string {
-	return strings.Join([]string{r.Day, string(r.Space), string(r.Kind), r.Principal, r.Model, r.Provider, string(r.Skill), r.Run}, "\x00")
+	return strings.Join([]string{r.Day, string(r.Space), string(r.Kind), r.Principal, r.Model, r.Provider, string(r.Skill), r.Run, r.Bridge}, "\x00")
 }
 
 // Spending tells a principal its own spending, and in the spaces that
@@ -84,12 +86,20 @@ func (s *Service) Spending(who *protocol.Principal, q SpendingQuery) (SpendingRe
 		if !q.matches(p) || p.Principal != who.Party() && !who.Manages(p.Principal.Space) {
 			continue
 		}
-		row := q.rowOf(&p.Payment)
-		id := row.id()
-		if rows[id] == nil {
-			rows[id] = &row
+		add := func(bridge string, a *Amounts) {
+			row := q.rowOf(&p.Payment)
+			row.Bridge = bridge
+			id := row.id()
+			if rows[id] == nil {
+				rows[id] = &row
+			}
+			rows[id].add(a)
 		}
-		rows[id].add(&p.Amounts)
+		if slices.Contains(q.By, ByBridge) {
+			p.byBridge(add)
+		} else {
+			add("", &p.Amounts)
+		}
 		result.Sum.add(&p.Amounts)
 	}
 	all := func(yield func(*SpendingRow) bool) {
@@ -108,6 +118,18 @@ func (s *Service) Spending(who *protocol.Principal, q SpendingQuery) (SpendingRe
 	}
 	result.Total, result.NextCursor = found.Total, found.Next
 	return result, nil
+}
+
+// byBridge tells the parts of a line by the bridges that spent them.
+func (s *Spending) byBridge(add func(bridge string, a *Amounts)) {
+	rest := s.Amounts
+	for bridge, a := range s.Bridges {
+		add(bridge, &a)
+		rest.subtract(&a)
+	}
+	if rest.Requests > 0 || rest.Repeated > 0 {
+		add("", &rest)
+	}
 }
 
 func (q *SpendingQuery) matches(p *Spending) bool {

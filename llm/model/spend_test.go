@@ -86,7 +86,7 @@ func TestWhatIsSpentOutlivesTheProcessAndIsAddedUpByAll(t *testing.T) {
 	table := recordstest.New[Spending]()
 	now := time.Date(2026, 11, 22, 23, 59, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	one, other := newLedger(table, clock), newLedger(table, clock)
+	one, other := newLedger(table, "a", clock), newLedger(table, "b", clock)
 	pay := Payment{Principal: alice.Party(), Model: "m", Provider: "p"}
 	one.book(pay, Amounts{Requests: 1, Tokens: 10, Cost: 0.5})
 	other.book(pay, Amounts{Requests: 1, Tokens: 5, Cost: 0.25})
@@ -110,6 +110,13 @@ func TestWhatIsSpentOutlivesTheProcessAndIsAddedUpByAll(t *testing.T) {
 	got := mustSpend(t, later, alice, SpendingQuery{By: []string{ByDay}, Sort: "day"})
 	if len(got.Rows) != 2 || got.Rows[0].Day != "2026-11-22" || got.Rows[0].Tokens != 15 || got.Rows[0].Cost != 0.75 || got.Rows[1].Day != "2026-11-23" || got.Sum.Requests != 3 {
 		t.Errorf("found %+v", got)
+	}
+	var parts []string
+	for _, r := range mustSpend(t, later, alice, SpendingQuery{By: []string{ByBridge}, Sort: "-tokens"}).Rows {
+		parts = append(parts, fmt.Sprint(r.Bridge, " ", r.Tokens, " ", r.Requests, " ", r.Cost))
+	}
+	if want := []string{"a 10 1 0.5", "b 5 1 0.25", " 1 1 0"}; !slices.Equal(parts, want) {
+		t.Errorf("by bridge it is %q", parts)
 	}
 	now = now.AddDate(0, 0, spendingDays-1)
 	if err := later.ledger.store(t.Context()); err != nil {
@@ -282,7 +289,7 @@ func (t readWhenWritten) Update(ctx context.Context, key string, v *Spending, ex
 // Whoever asks while spending is stored is told each line once.
 func TestWhatIsBeingStoredCountsOnce(t *testing.T) {
 	table := readWhenWritten{Memory: recordstest.New[Spending]()}
-	l := newLedger(&table, time.Now)
+	l := newLedger(&table, "", time.Now)
 	var reading sync.WaitGroup
 	told := make(chan int64, 100)
 	table.read = func() {
@@ -317,7 +324,7 @@ func TestWhatIsBeingStoredCountsOnce(t *testing.T) {
 
 // A space that spends in many names before they are stored takes no room from others.
 func TestUnstoredSpendingOfOneSpaceLeavesRoomForOthers(t *testing.T) {
-	l := newLedger(nil, time.Now)
+	l := newLedger(nil, "", time.Now)
 	for day := range 10 { // a space has no more lines of one day
 		now := time.Now().AddDate(0, 0, day)
 		l.now = func() time.Time { return now }

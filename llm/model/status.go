@@ -22,7 +22,7 @@ type Status struct {
 // BridgeStatus is the state of the models at another bridge.
 type BridgeStatus struct {
 	Bridge         string           `json:"bridge_id" doc:"id of the bridge"`
-	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured,unheard" doc:"as above; unheard if it did not tell in time, and then nothing else is known"`
+	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured,silent" doc:"as above; silent if it did not tell in time, and then nothing else is known"`
 	ActiveRequests int64            `json:"active_requests" doc:"queries under way there"`
 	Revision       uint64           `json:"revision" doc:"of its configuration"`
 	Providers      []ProviderStatus `json:"providers" doc:"the providers as it sees them"`

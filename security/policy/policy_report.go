@@ -36,7 +36,7 @@ type ReportResult struct {
 	Findings []Finding `json:"findings" doc:"decisions that would have been others, the most frequent first; empty if there are none"`
 	Total    int       `json:"total" doc:"number of findings, at most 256 of each bridge"`
 	More     uint64    `json:"more" doc:"decisions that differ and found no place among the findings"`
-	Unheard  []string  `json:"unheard,omitempty" doc:"bridges of the cluster that did not tell theirs in time, so that they are missing here"`
+	Silent   []string  `json:"silent,omitempty" doc:"bridges of the cluster that did not tell theirs in time, so that they are missing here"`
 }
 
 // Report shows the findings of a trial on all bridges.
@@ -46,8 +46,8 @@ func (s *Service) Report(ctx context.Context, _ *commands.Call, p ReportParams) 
 		return ReportResult{}, err
 	}
 	if s.Elsewhere != nil {
-		others, unheard := s.Elsewhere(ctx)
-		result.Unheard = unheard
+		others, silent := s.Elsewhere(ctx)
+		result.Silent = silent
 		for _, other := range others {
 			result.add(&other)
 		}

@@ -34,7 +34,7 @@ type ServiceOptions struct {
 	InScope func(who *protocol.Principal, action string) bool
 	// Elsewhere yields the findings of other bridges, and the bridges that did not
 	// answer; nil where there are none.
-	Elsewhere func(ctx context.Context) (found []ReportResult, unheard []string)
+	Elsewhere func(ctx context.Context) (found []ReportResult, silent []string)
 }
 
 // A Service runs the commands of the family.

@@ -2776,10 +2776,10 @@ export interface Commands {
             })[];
         };
     };
-    /** Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run and day. */
+    /** Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run, day and bridge. */
     "llm.spend": {
         params: {
-            by?: ("day" | "space" | "principal" | "model" | "provider" | "skill" | "run")[];
+            by?: ("day" | "space" | "principal" | "model" | "provider" | "skill" | "run" | "bridge")[];
             cursor?: string;
             limit?: number;
             model?: string;
@@ -2795,6 +2795,7 @@ export interface Commands {
             kept_since: string;
             next_cursor?: string;
             rows: {
+                bridge_id?: string;
                 cached_tokens: number;
                 cost: number;
                 day?: string;
@@ -2856,7 +2857,7 @@ export interface Commands {
                     wire: string;
                 })[];
                 revision: number;
-                status: "available" | "degraded" | "unavailable" | "unconfigured" | "unheard";
+                status: "available" | "degraded" | "unavailable" | "unconfigured" | "silent";
             })[];
             providers: ({
                 active_requests: number;
@@ -3219,10 +3220,10 @@ export interface Commands {
             })[];
             judged: number;
             more: number;
+            silent?: string[];
             since: number;
             total: number;
             trials: string[];
-            unheard?: string[];
         };
     };
     /** Say what is wrong with policies, without putting them in force. */
@@ -3255,6 +3256,7 @@ export interface Commands {
                 used_here: number;
             }[];
             principal_id: string;
+            silent?: string[];
             space: {
                 bridges?: Record<string, number>;
                 limit: string;
@@ -3264,7 +3266,6 @@ export interface Commands {
                 used_here: number;
             }[];
             space_id: string;
-            unheard?: string[];
         };
     };
     /** Show a resource. */
