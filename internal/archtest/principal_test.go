@@ -47,6 +47,7 @@ var callScoped = map[string]string{
 	"security/pki.entry.principal":               "what a certificate says, from which principals are made",
 	"security/token.Token.Principal":             "a token that was verified just now",
 	"vfs.mirrorReader.who":                       "the files of a group as one call sees them",
+	"vfs/mirror/caps.errand.Principal":           "one command, which the bridge that mirrors runs for the one that authenticated the caller and waits",
 	"doors/http.socket.principal":                "a connection, which ends with the credential",
 	"broker.Client.principal":                    "a connection, which ends with the credential",
 	"broker.Identity.Principal":                  "a client that is being let in",
