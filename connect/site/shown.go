@@ -166,7 +166,20 @@ func (x *shown) report(ctx context.Context, t *told, a *agent) error {
 
 // passes reports whether an error may pass by itself: then it is the centre that does
 // not answer, not one of what is shown that is refused.
-func passes(err error) bool { return err != nil && protocol.CodeOf(err) >= protocol.VFSUnavailable }
+func passes(err error) bool {
+	if err == nil {
+		return false
+	}
+	answered, ok := errors.AsType[*protocol.Error](err)
+	if !ok { // the line is lost, or the site ends
+		return true
+	}
+	switch answered.Code {
+	case protocol.TimedOut, protocol.OutcomeUnknown, protocol.Cancelled:
+		return true
+	}
+	return answered.Code.Retry() != protocol.RetryNever
+}
 
 // tagged are the tags of an agent at the centre.
 func tagged(tags selector.Tags, site string) selector.Tags {
