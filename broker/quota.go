@@ -125,7 +125,7 @@ func (y *tally) add(who protocol.Party, own, space int) fullness {
 	return hasRoom
 }
 
-// of is how many a party has, or all of its space if it has no id.
+// of is the number of a party's, or of its whole space's if it has no id.
 func (y *tally) of(p protocol.Party) int {
 	y.mu.Lock()
 	defer y.mu.Unlock()

@@ -162,7 +162,7 @@ func fit(buf []byte, have int) []byte {
 	return fresh
 }
 
-// aSign is how many bytes of a packet that is not complete are a sign of life,
+// aSign is the number of bytes of an incomplete packet that are a sign of life,
 // as a packet is: a large one may come slowly, but not byte by byte.
 const aSign = 1000
 

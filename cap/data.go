@@ -58,7 +58,7 @@ func (d *Datum) ref() dataRef { return dataRef{d.Space, d.Cap, d.Group, d.Key} }
 
 func (r dataRef) tableKey() string { return dataKey(r.space, r.cap, r.group, r.key) }
 
-// maxValue is how long a value may be as JSON, in bytes. Larger things are
+// maxValue is the length of a value as JSON at most, in bytes. Larger things are
 // files.
 const maxValue = 64 << 10
 

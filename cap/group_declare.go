@@ -76,7 +76,7 @@ func (s *Service) DeclareGroup(ctx context.Context, call *commands.Call, p Group
 // dynamic reports whether a selector chooses the members.
 func (g *Group) dynamic() bool { return g.Selector != "" }
 
-// selector is how members are chosen. What is stored was checked.
+// selector is the way members are chosen. What is stored was checked.
 func (g *Group) selector() (*selector.Selector, error) {
 	chosen, err := selector.Parse(g.Selector)
 	if err != nil {

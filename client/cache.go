@@ -31,7 +31,7 @@ type cached struct {
 
 func newCache() *cache { return &cache{now: time.Now, entries: make(map[string]cached)} }
 
-// lifetime is how long an answer to a command may be kept at most
+// lifetime is the time for which an answer to a command may be kept at most
 // (docs/protocol.md#answers-that-may-be-kept), 0 for not at all.
 func lifetime(command string) time.Duration {
 	switch command {

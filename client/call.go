@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// answerGrace is how much longer than the bridge a caller waits: the bridge's
+// answerGrace is the time that a caller waits longer than the bridge: the bridge's
 // own 4007 says more.
 const answerGrace = time.Second
 

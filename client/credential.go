@@ -87,7 +87,7 @@ func (c *Client) renewToken(m *autopaho.ConnectionManager, l *connection) {
 	}
 }
 
-// expiry is when a token says that it expires, zero if it does not say. It is
+// expiry is the time when a token says that it expires, zero if it does not say. It is
 // not for the client to verify it.
 func expiry(token string) time.Time {
 	parts := strings.Split(token, ".")

@@ -26,7 +26,7 @@ const (
 	// many, the next request waits to be read.
 	maxSending = 256
 
-	// maxAnswer is how long a response envelope may be, in bytes.
+	// maxAnswer is the length of a response envelope at most, in bytes.
 	maxAnswer = protocol.DefaultMaxBytes
 
 	// answerTimeout is the time that an answer is tried to be sent, beyond the

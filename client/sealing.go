@@ -226,5 +226,5 @@ func (l *sealedCall) open(with *ecdh.PrivateKey, direction string, s *protocol.S
 	return payload, nil
 }
 
-// fingerprint is how a key is shown to people.
+// fingerprint is the form in which a key is shown to people.
 func fingerprint(key []byte) string { return base64.StdEncoding.EncodeToString(key) }

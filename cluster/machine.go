@@ -49,7 +49,7 @@ type peer struct {
 // rememberEnded is the time that those that have ended are remembered, at least.
 const rememberEnded = 10 * time.Minute
 
-// apart is how far two confirmed writes of one's own may be apart for the
+// apart is the time that two confirmed writes of one's own may be apart for the
 // silence between them to count.
 const apart = time.Second
 

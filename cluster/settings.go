@@ -41,7 +41,7 @@ func (s *Settings) Address() string { return cmp.Or(s.Advertise, s.Listen) }
 // begins the cluster, and does everything that is done once at a beginning.
 func (s *Settings) First() bool { return s.Formed() && s.Address() == s.Join[0] }
 
-// Copies is how many bridges of those that form the cluster keep a thing.
+// Copies is the number of bridges, of those that form the cluster, that keep a thing.
 func (s *Settings) Copies() int { return min(len(s.Join), 3) }
 
 // Check tells fail what is wrong with the settings. Shared says whether the

@@ -250,7 +250,7 @@ func shuttingDown() *protocol.Error {
 	return protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down")
 }
 
-// retryAfter is when a caller that found no room should come back: about when
+// retryAfter is the time when a caller that found no room should come back: about when
 // those before it will be done, at a millisecond each.
 func (r *Router) retryAfter() time.Duration {
 	wait := time.Duration(r.slots.queued()) * time.Millisecond
@@ -359,7 +359,7 @@ func (r *Router) Close(ctx context.Context) error {
 	return fmt.Errorf("%d commands were still running: %w", len(left), ctx.Err())
 }
 
-// maxNamed is how many calls that were cut off are named.
+// maxNamed is the number of calls that are named when they were cut off.
 const maxNamed = 20
 
 // named is which calls these are: command, id of the request and whose it is.

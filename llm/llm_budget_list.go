@@ -24,7 +24,7 @@ type BudgetListResult struct {
 	Total   int                `json:"total" doc:"number of all; the 1000 used up most are told"`
 }
 
-// mostBudgets is how many are told.
+// mostBudgets is the number of those that are told.
 const mostBudgets = 1000
 
 // BudgetList tells the budgets that bound the caller, and who manages a space

@@ -119,7 +119,7 @@ func CheckJSON(data []byte, limits Limits) error {
 	return nil
 }
 
-// headBytes is how much of a message that is too large is searched for its id.
+// headBytes is the part of a message that is too large that is searched for its id.
 const headBytes = 4 << 10
 
 func (l Limits) withDefaults() Limits {

@@ -12,7 +12,7 @@ const (
 	// maxTimestamp is the end of the year 9999, so that adding to a timestamp
 	// never overflows.
 	maxTimestamp = 253402300799999
-	// echoBytes is how long a text may be that is too long and still handed
+	// echoBytes is the length of a text at most that is too long and still handed
 	// back for correlation.
 	echoBytes = 4 * MaxIDLength
 )

@@ -45,7 +45,7 @@ type Fit struct {
 // maxPatternText bounds a pattern, in bytes.
 const maxPatternText = 1 << 10
 
-// maxHoleDigits is how long a number may be that fits: timestamps of the next
+// maxHoleDigits is the length of a number at most that fits: timestamps of the next
 // 30 000 years have fifteen digits or less.
 const maxHoleDigits = 15
 

@@ -67,7 +67,7 @@ const (
 	blanks = ones * ' '
 )
 
-// Plain is how many bytes at the start of a text stand in a JSON string as they
+// Plain is the number of bytes at the start of a text that stand in a JSON string as they
 // are: up to the first that is a quote, a backslash or a control character.
 func Plain(text []byte) int { return run(text, 0) }
 

@@ -32,7 +32,7 @@ type Sealed struct {
 	Ciphertext []byte `json:"ct"`
 }
 
-// sealedMember is how the object of a sealed payload begins.
+// sealedMember is the beginning of the object of a sealed payload.
 var sealedMember = []byte(`"sealed"`)
 
 // IsSealed reports whether a payload claims to be sealed: it is an object

@@ -133,7 +133,7 @@ func (p *presence) alive(now time.Time) bool {
 	return !p.suspended && (p.lease.After(now) || len(p.links) > 0 && p.heldBy == nil)
 }
 
-// missedHeartbeats is how many an agent may miss.
+// missedHeartbeats is the number of heartbeats that an agent may miss.
 const missedHeartbeats = 3
 
 func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Agent, bool, string)) *board {

@@ -102,7 +102,7 @@ func (s *KeyService) note(id string) {
 	s.used.Store(id, at)
 }
 
-// lastUse is when a key was used last, as far as is known; zero for never.
+// lastUse is the time when a key was used last, as far as is known; zero for never.
 func (s *KeyService) lastUse(id string) time.Time {
 	if at, ok := s.used.Load(id); ok {
 		return time.Unix(at.(*atomic.Int64).Load(), 0)

@@ -39,11 +39,11 @@ const (
 	// maxShared is the number of blobs of other versions that one may share. Each is a
 	// key in its record.
 	maxShared = 16
-	// foldTo is how many are left of too many.
+	// foldTo is the number that is left of too many.
 	foldTo = maxShared / 2
 )
 
-// comparePiece is how much of a chunk is compared at a time, in bytes.
+// comparePiece is the part of a chunk that is compared at a time, in bytes.
 const comparePiece = 16 << 10
 
 func (s *Store) assembly(ctx context.Context, b *base) *assembly {

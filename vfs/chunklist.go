@@ -72,7 +72,7 @@ var errBadList = errors.New("vfs: the list of chunks is damaged")
 // chunkCount is the number of chunks that a content has.
 func chunkCount(size int64) int { return int((size + ChunkSize - 1) / ChunkSize) }
 
-// chunkLength is how long a chunk of a content is.
+// chunkLength is the length of a chunk of a content.
 func chunkLength(size int64, chunk int) int64 {
 	return min(ChunkSize, size-int64(chunk)*ChunkSize)
 }

@@ -24,7 +24,7 @@ type File struct {
 	Modified    time.Time // when the version was made, by the clock of the VFS
 	Deleted     bool      // the version says that the file is gone; it has no content
 	ContentType string    // as the writer said, "" if it did not
-	// Mtime is when the content was changed last where it came from, in Unix
+	// Mtime is the time when the content was changed last where it came from, in Unix
 	// milliseconds, as the writer said; 0 if it did not.
 	Mtime int64
 }
@@ -72,7 +72,7 @@ type PutOptions struct {
 	// ContentType is kept with the file, at most [MaxContentType] bytes of
 	// visible ASCII.
 	ContentType string
-	// Mtime is when the content was changed last, in Unix milliseconds; 0 if
+	// Mtime is the time when the content was changed last, in Unix milliseconds; 0 if
 	// the writer does not say. Another time alone makes no new version.
 	Mtime int64
 }
@@ -184,7 +184,7 @@ type Snapshots interface {
 	ListAt(ctx context.Context, group, prefix string, snapshot uint64, cursor string, limit int) (files []File, next string, err error)
 }
 
-// Usage is how much room there is, in bytes.
+// Usage is the room, in bytes.
 type Usage struct {
 	Used  int64
 	Total int64 // 0 if nothing bounds it

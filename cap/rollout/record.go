@@ -143,7 +143,7 @@ func (p *Part) clone() *Part {
 	return &c
 }
 
-// Counts are how many members are in which state.
+// Counts are the numbers of members by their state.
 type Counts struct {
 	Queued     int `json:"queued,omitempty"`
 	InProgress int `json:"in_progress,omitempty"`
@@ -208,13 +208,13 @@ func (c Counts) without(o Counts) Counts {
 // ended is the number of members that have answered, or will not.
 func (c *Counts) ended() int { return c.Succeeded + c.Failed + c.Rejected + c.TimedOut }
 
-// begun is how many were asked, or are.
+// begun is the number of those that were asked, or are.
 func (c *Counts) begun() int { return c.ended() + c.InProgress + c.Retried }
 
-// total is how many there are.
+// total is the number of all.
 func (c *Counts) total() int { return c.Queued + c.InProgress + c.ended() + c.Removed + c.Cancelled }
 
-// on is how many ended so that it counts for an abort.
+// on is the number of those that ended so that it counts for an abort.
 func (c *Counts) on(end string) int {
 	switch end {
 	case "failed":

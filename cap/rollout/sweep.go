@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// orphanAge is how old members without a rollout are when they are removed:
+// orphanAge is the age at which old members without a rollout are removed:
 // nobody is storing their rollout any more.
 const orphanAge = time.Hour
 

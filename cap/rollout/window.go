@@ -21,7 +21,7 @@ type Window struct {
 // month and the day of the week are given, either will do.
 var crontab = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
 
-// schedule is when the window opens.
+// schedule is the time when the window opens.
 func (w *Window) schedule() (cron.Schedule, *time.Location, error) {
 	zone, err := time.LoadLocation(w.Zone)
 	if err != nil || w.Zone == "Local" {

@@ -12,7 +12,7 @@ const (
 	// lookEvery is the interval at which everything is looked at, beside when something
 	// changes.
 	lookEvery = time.Second
-	// retryAfter is when an estate is tried again that could not be taken.
+	// retryAfter is the time when an estate is tried again that could not be taken.
 	retryAfter = 5 * time.Second
 	// closeTimeout bounds how long it takes to give an estate back.
 	closeTimeout = 10 * time.Second

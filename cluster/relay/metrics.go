@@ -71,7 +71,7 @@ type PeerStatus struct {
 	Lag      time.Duration // for how long it has accepted nothing of what is queued
 }
 
-// Queued is how much other bridges have not accepted, in bytes.
+// Queued is the number of bytes that other bridges have not accepted.
 func (r *Relay) Queued() (bytes int) {
 	for _, p := range r.Peers() {
 		bytes += p.Queued

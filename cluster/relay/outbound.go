@@ -61,7 +61,7 @@ func (o *outbound) await(w awaited) {
 	o.waiting = append(o.waiting, w)
 }
 
-// held is how much the peer has not accepted, in bytes.
+// held is the number of bytes that the peer has not accepted.
 func (o *outbound) held() int { return int(o.end - o.base) }
 
 // next is what is to be sent: from one chunk, and not beyond a window after what

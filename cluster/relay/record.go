@@ -31,7 +31,7 @@ func appendRecord(dst []byte, kind byte, size int) []byte {
 	return append(binary.AppendUvarint(dst, uint64(size+1)), kind)
 }
 
-// recordSize is how much room the record at the start of b takes, 0 if that
+// recordSize is the length of the record at the start of b, 0 if that
 // cannot be told yet.
 func recordSize(b []byte) (head, size int) {
 	n, head := binary.Uvarint(b)

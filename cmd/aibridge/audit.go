@@ -332,7 +332,7 @@ func (e auditEntry) String() string {
 	return strings.Join(parts, "  ")
 }
 
-// errAuditBroken is how a verification fails that found something.
+// errAuditBroken is the error of a verification that found something.
 var errAuditBroken = errors.New("the audit trail is not whole")
 
 func auditVerifyCommand() *cobra.Command {

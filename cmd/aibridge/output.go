@@ -59,7 +59,7 @@ type table struct {
 	rows []*orderedObject
 }
 
-// maxObject is how long an object may be, in bytes of JSON, to be shown as one
+// maxObject is the length of an object at most, in bytes of JSON, to be shown as one
 // field; a longer one is shown field by field.
 const maxObject = 80
 
@@ -136,7 +136,7 @@ func writeRows(w io.Writer, rows []*orderedObject, ink ink) {
 	}
 }
 
-// maxCell is how wide a cell of a table may be, in characters: no identifier is
+// maxCell is the width of a cell of a table at most, in characters: no identifier is
 // longer, and what is would push the other columns off every screen. --json
 // shows it in full.
 const maxCell = 80

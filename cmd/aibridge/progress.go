@@ -73,7 +73,7 @@ func (p *progress) at(what string, bytes int64) {
 	fmt.Fprintf(p.w, "\r\x1b[K%s, %s", p.what, p.far(now))
 }
 
-// far is how far it is, in words.
+// far is the distance, in words.
 func (p *progress) far(now time.Time) string {
 	text := mebibytes(p.done)
 	if p.total > 0 {

@@ -103,7 +103,7 @@ func (s *sessionFlags) addWatch(cmd *cobra.Command, family string) {
 	addWatch(cmd, &s.watch)
 }
 
-// table is how the result is shown to people.
+// table is the form of a result for people.
 func (s *sessionFlags) table() func(io.Writer, json.RawMessage) error {
 	if s.show != nil {
 		return s.show

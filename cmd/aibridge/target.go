@@ -171,7 +171,7 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// tlsConfig is how to speak TLS.
+// tlsConfig is the configuration of TLS.
 func (t *target) tlsConfig() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {

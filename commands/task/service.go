@@ -139,7 +139,7 @@ func stopped(state State) error {
 	return protocol.Errorf(protocol.OutcomeUnknown, "the bridge stopped while the task was running")
 }
 
-// maxNamed is how many tasks that were cut off are named.
+// maxNamed is the number of tasks that are named when they were cut off.
 const maxNamed = 20
 
 // Close ends the running tasks, logs their ids, and waits until their ends are

@@ -98,7 +98,7 @@ func (r *reader) params(v value, names map[string]bool) (properties map[string]a
 	return properties, required
 }
 
-// maxText is how long the text of a parameter may be that does not say.
+// maxText is the length of the text of a parameter at most that does not say.
 const maxText = 1024
 
 func (r *reader) param(v value) (property map[string]any, required bool) {

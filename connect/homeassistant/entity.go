@@ -323,7 +323,7 @@ func (e *entity) onOff(on, off string) device.Extraction {
 	return device.Extraction{Map: m, Type: "boolean"}
 }
 
-// presence is when the device of the entity is there.
+// presence is the time when the device of the entity is there.
 func (e *entity) presence() (p device.Presence, err error) {
 	p.Mode = device.Latest
 	switch mode := e.word("availability_mode", "latest"); mode {

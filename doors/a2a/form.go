@@ -67,7 +67,7 @@ func turnOf(s *task.Standing) string {
 	return "-" + strconv.Itoa(run.Turns)
 }
 
-// changed is when the status of a task changed.
+// changed is the time when the status of a task changed.
 func changed(s *task.Standing) time.Time {
 	switch {
 	case s.Ended != nil:

@@ -196,7 +196,7 @@ func (p *pacer) whole() error {
 	return p.last(who)
 }
 
-// piece is how much has to get through within the patience.
+// piece is the number of bytes that have to get through within the patience.
 const piece = 256 << 10
 
 // slowest is the rate, in bytes a second, below which an upload ends: a byte

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// backupPiece is how much of an archive is sent at once; the client has a while
+// backupPiece is the part of an archive that is sent at once; the client has a while
 // to take each piece.
 const backupPiece = 256 << 10
 

@@ -137,7 +137,7 @@ func (a *API) southbound(w http.ResponseWriter, r *http.Request, in commands.Inb
 	writeSouthbound(w, a.Southbound.Handle(r.Context(), in))
 }
 
-// refusedBody is how much of a refused request is read to see its dialect.
+// refusedBody is the part of a refused request that is read to see its dialect.
 const refusedBody = 16 << 10
 
 // refuse answers a request that nobody may make, in its dialect if that is

@@ -176,7 +176,7 @@ func listOperation() object {
 	}
 }
 
-// refusedByGuard is how a request fails that wants no credential.
+// refusedByGuard is the error of a request that wants no credential.
 func refusedByGuard() object {
 	response := errorResponse([]protocol.Code{protocol.PermissionDenied})
 	response["description"] = "The Host or the Origin of the request is not one of this bridge."

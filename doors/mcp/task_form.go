@@ -22,7 +22,7 @@ const (
 	pollWaiting = 5 * time.Second
 )
 
-// maxJudged is how long arguments can be, in bytes, that somebody is expected to
+// maxJudged is the length of arguments, in bytes, that somebody is expected to
 // judge within a message. Longer ones are judged in the console.
 const maxJudged = 4 << 10
 

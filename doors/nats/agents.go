@@ -192,7 +192,7 @@ func (a *agents) stats(of *instance, space protocol.SpaceID) any {
 	}
 }
 
-// maxPayload is how many bytes a prompt may have.
+// maxPayload is the number of bytes that a prompt may have.
 func (a *agents) maxPayload() int {
 	most := a.door.Limits.MaxBytes
 	if told := int(a.door.conn.MaxPayload()); told > 0 {

@@ -117,7 +117,7 @@ func Open(o Options) (*Door, error) {
 	return d, nil
 }
 
-// connection is how the connection behaves: it is made whenever NATS can be
+// connection is the behaviour of the connection: it is made whenever NATS can be
 // reached, keeps nothing for later, and does not hear what it says.
 func (d *Door) connection() []nats.Option {
 	return []nats.Option{

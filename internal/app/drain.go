@@ -37,7 +37,7 @@ func (d *draining) over() time.Duration {
 	return d.window
 }
 
-// extra is how much longer than by default the bridge may take to end.
+// extra is the time that the bridge may take to end beyond the default.
 func (d *draining) extra() time.Duration {
 	return max(d.over()-time.Duration(cluster.DefaultSettings().Window)*time.Second, 0)
 }

@@ -90,7 +90,7 @@ func (g *gate) close(shut bool) {
 	}
 }
 
-// ways are how messages go from a bridge to the others, by id.
+// ways are the ways of messages from a bridge to the others, by id.
 func ways(t *testing.T, c *bridgetest.Raw) map[string]way {
 	t.Helper()
 	var result struct {

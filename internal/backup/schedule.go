@@ -21,7 +21,7 @@ const (
 	// lookEvery is the interval at which it looks whether one is due: the calendar may be
 	// set, and the machine may sleep.
 	lookEvery = time.Second
-	// bufferSize is how much of a backup is written at once, in bytes.
+	// bufferSize is the part of a backup that is written at once, in bytes.
 	bufferSize = 256 << 10
 )
 
@@ -62,7 +62,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// next is when the next backup is due. One that seems to come from the future
+// next is the time when the next backup is due. One that seems to come from the future
 // was made while the clock was wrong, and does not count.
 func (s *Service) next() time.Time {
 	now := s.o.Clock.Now()

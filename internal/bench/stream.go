@@ -46,5 +46,5 @@ func (s *stream) take(number uint64) delivery {
 	return fresh
 }
 
-// missing is how many numbers below the highest have not come, or not yet.
+// missing is the number of numbers below the highest that have not come, or not yet.
 func (s *stream) missing() int64 { return int64(s.next) - s.distinct }

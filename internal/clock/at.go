@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// lookEvery is how soon [Clock.At] notices that the system's clock was set, or
-// that the machine has slept.
+// lookEvery is the time within which [Clock.At] notices that the system's clock was
+// set, or that the machine has slept.
 const lookEvery = 10 * time.Second
 
 // At calls f, in a goroutine of its own, once the calendar has come to a time:

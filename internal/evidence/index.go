@@ -63,7 +63,7 @@ type filter [4 << 10]byte
 // markOf is the mark of a text in filters.
 func markOf(text string) uint64 { return xxhash.Sum64String(text) }
 
-// bits are how many bits of a filter a mark has.
+// bits are the bits of a filter that a mark has.
 const bits = 4
 
 func (f *filter) add(mark uint64) {

@@ -281,7 +281,7 @@ func (l *Log) makeRoom(p *piece, size int64, now time.Time) error {
 	return nil
 }
 
-// lasts is how old a segment becomes: one with nothing but claims is not
+// lasts is the age that a segment reaches: one with nothing but claims is not
 // needed for longer than they are.
 func (l *Log) lasts(s *segment) time.Duration {
 	l.mu.Lock()

@@ -264,7 +264,7 @@ func (l *Log) Pending(yield func(commands.Claim) bool) {
 // older is the age of the log, by a clock that nobody sets.
 func (l *Log) older(now time.Time) time.Duration { return l.age + now.Sub(l.began) }
 
-// until is when a claim that expires has done so by the age of the log.
+// until is the time when a claim that expires has done so by the age of the log.
 func (l *Log) until(expires, now time.Time, age time.Duration) time.Duration {
 	return age + min(max(expires.Sub(now), 0), l.options.Life)
 }

@@ -20,14 +20,14 @@ func sharesOf(capacity int64) shares {
 	return shares{capacity: capacity, principal: capacity / 4, space: capacity / 2, ordinary: capacity - max(1, capacity/16)}
 }
 
-// Share is how much of a capacity a party may have, and all of its space
+// Share is the part of a capacity that a party may have, and all of its space
 // together, for who counts by itself.
 func Share(capacity int64, who Party) (own, space int64) {
 	s := sharesOf(capacity)
 	return s.own(who), s.space
 }
 
-// own is how much a party may have.
+// own is the part that a party may have.
 func (s *shares) own(p Party) int64 {
 	if p.Privileged {
 		return s.space

@@ -250,7 +250,7 @@ func (s *Semaphore) Waiting() int {
 	return int(s.room.used)
 }
 
-// retryAfter is when somebody who found no place should try again.
+// retryAfter is the time when somebody who found no place should try again.
 const retryAfter = time.Second
 
 // refusal says that there is no place.

@@ -73,7 +73,7 @@ type trailRestorer struct {
 	bytes int
 }
 
-// importBytes is how much of an earlier version's trail makes a block.
+// importBytes is the part of an earlier version's trail that makes a block.
 const importBytes = 256 << 10
 
 // What a group of an earlier version's trail begins with, and a block.

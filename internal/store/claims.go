@@ -19,7 +19,8 @@ import (
 const (
 	// maxGroup bounds a record of claims, in bytes.
 	maxGroup = 512 << 10
-	// noteAfter is when what nobody waits for, and was not stored, is tried again.
+	// noteAfter is the time when what nobody waits for, and was not stored, is tried
+	// again.
 	noteAfter = 100 * time.Millisecond
 )
 

@@ -84,7 +84,7 @@ func writeUntilKilled(dir string) {
 	wg.Wait()
 }
 
-// written is how a value is told of.
+// written is the form in which a value is told of.
 func written(v *thing) string {
 	if v == nil {
 		return "-"

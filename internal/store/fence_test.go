@@ -84,7 +84,7 @@ func TestALateWriterIsFenced(t *testing.T) {
 	}
 }
 
-// counts are how many values and entries a journal has.
+// counts are the numbers of values and entries of a journal.
 type counts struct{ values, entries int }
 
 // bridge is the journal of a process on the server.

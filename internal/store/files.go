@@ -15,7 +15,7 @@ import (
 // filesSection holds the bridge's files beside the store.
 const filesSection = "files"
 
-// filePiece is how much of a file is in one line of an archive.
+// filePiece is the part of a file that is in one line of an archive.
 const filePiece = 1 << 20
 
 // A FileSource adds the files of one place to a backup.

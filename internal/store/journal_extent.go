@@ -57,7 +57,7 @@ func (r *reach) cover(info *streamInfo) {
 	r.last.Store(info.State.LastSeq)
 }
 
-// missing is how many of the messages in was are not in now any more.
+// missing is the number of messages in was that are not in now any more.
 func (now span) missing(was span) uint64 {
 	if was.Last == 0 || was.First > was.Last { // nothing counted
 		return 0

@@ -308,7 +308,7 @@ func ask(ctx context.Context, l *connection, what string, query, answer any) err
 	}
 }
 
-// apiError is how JetStream says no.
+// apiError is the refusal of JetStream.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`

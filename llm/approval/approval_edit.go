@@ -160,7 +160,7 @@ func (e *Edited) Told() string {
 	return told
 }
 
-// Edited is how a call was changed by people, nil if it was not.
+// Edited is the change that people made to a call, nil if there is none.
 func (s *Service) Edited(id string) *Edited {
 	r, _, ok := s.opts.Approvals.Get(id)
 	if !ok || r.Edits == 0 {

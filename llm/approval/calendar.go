@@ -64,8 +64,8 @@ func (c *calendar) due(now time.Time) (ids []string, next time.Time) {
 	return ids, next
 }
 
-// lookEvery is how soon the calendar notices that the clock was set, or that the
-// machine has slept.
+// lookEvery is the time within which the calendar notices that the clock was set, or
+// that the machine has slept.
 const lookEvery = 10 * time.Second
 
 // keep has look called with everything that is due, until ctx ends.

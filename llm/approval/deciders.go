@@ -67,7 +67,7 @@ type Vote struct {
 	Reason string `json:"reason,omitempty" doc:"reason"`
 }
 
-// needs is how many have to agree.
+// needs is the number of those who have to agree.
 func (r *Record) needs() int { return max(r.Needs, 1) }
 
 // seats are the places in which somebody may agree to the call at this time.

@@ -85,7 +85,8 @@ type letter struct {
 	at       time.Time
 }
 
-// mailAttempts is how often an e-mail is sent that its server does not take.
+// mailAttempts is the number of times that an e-mail is sent that its server does not
+// take.
 const mailAttempts = 4
 
 // A postman delivers e-mails, one after the other.

@@ -28,7 +28,7 @@ type Step struct {
 // maxSteps bounds the steps of an approval that are stored: one bit each.
 const maxSteps = 64
 
-// Told is which steps of an approval a webhook was told of, or will never be.
+// Told are the steps of an approval that a webhook was told of, or will never be.
 type Told struct {
 	Hooks map[string]uint64 `json:"hooks"` // a bit for each step, by the name of the webhook
 }

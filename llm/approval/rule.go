@@ -90,7 +90,7 @@ func (r *Record) escalatesTo() Deciders {
 	return r.Escalation.To
 }
 
-// due is when an approval without a decision is to be looked at.
+// due is the time when an approval without a decision is to be looked at.
 func (r *Record) due() int64 {
 	at := r.Expires
 	for _, sooner := range []int64{r.remindsAt(), r.escalatesAt()} {
@@ -101,7 +101,7 @@ func (r *Record) due() int64 {
 	return at
 }
 
-// remindsAt is when those who could decide are reminded, 0 for never.
+// remindsAt is the time when those who could decide are reminded, 0 for never.
 func (r *Record) remindsAt() int64 {
 	if r.RemindEvery <= 0 {
 		return 0
@@ -109,7 +109,7 @@ func (r *Record) remindsAt() int64 {
 	return cmp.Or(r.RemindedAt, r.AskedAt) + r.RemindEvery
 }
 
-// escalatesAt is when more people may decide, 0 for never or already.
+// escalatesAt is the time when more people may decide, 0 for never or already.
 func (r *Record) escalatesAt() int64 {
 	if r.Escalation == nil || r.EscalatedAt != 0 {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// graceForWaiters is how long after its end an approval without a decision is
+// graceForWaiters is the time for which an approval without a decision, after its end, is
 // left to who waits for it.
 const graceForWaiters = 60_000 // ms
 

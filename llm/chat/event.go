@@ -19,7 +19,7 @@ const (
 type Event struct {
 	Type EventType `json:"type"`
 
-	// Index is which segment of the answer it is about. Segments are numbered
+	// Index is the segment of the answer that it is about. Segments are numbered
 	// by their place in the answer; deltas of parallel calls may interleave.
 	Index int `json:"index"`
 

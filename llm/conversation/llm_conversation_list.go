@@ -108,7 +108,7 @@ func (t *Turn) said() string {
 	return ""
 }
 
-// maxTitle is how long a title is, in characters.
+// maxTitle is the length of a title, in characters.
 const maxTitle = 80
 
 func (s *Service) view(who *protocol.Principal, c *Conversation) View {

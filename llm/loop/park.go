@@ -27,8 +27,8 @@ type Parking struct {
 	Keep func(ctx context.Context, s *State, acts bool) error
 	// Used reports whether a call was let through by an approval.
 	Used func(approval string) bool
-	// Edited is how the call of an approval was changed by people, nil if it was
-	// not. Nil: none is.
+	// Edited is the change that people made to the call of an approval, nil if there
+	// is none. Nil: none is.
 	Edited func(approval string) *approval.Edited
 	// Young reports whether the bridge has just begun, so that devices may not be
 	// back yet. Nil: it has not.

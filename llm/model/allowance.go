@@ -17,7 +17,7 @@ type access struct {
 	models []string // names and aliases; none limits nothing
 }
 
-// accessOf is which models a principal may ask in a space.
+// accessOf are the models that a principal may ask in a space.
 func (s *Service) accessOf(who *protocol.Principal, space string) access {
 	if a := s.budgets.allowanceOf(keyOfPrincipal(who)); a != nil {
 		return access{space, a.Models}

@@ -116,7 +116,7 @@ func (b *breaker) state() (state string, last chat.ErrorKind, wait time.Duration
 	return "half-open", last, 0
 }
 
-// why is how the last request failed, nil if it did not.
+// why is the failure of the last request, nil if it did not fail.
 func (b *breaker) why() *chat.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -48,7 +48,7 @@ func (b *Budget) check() error {
 	return nil
 }
 
-// window is when the running window began and when it ends.
+// window is the beginning and the end of the running window.
 func (b *Budget) window(now time.Time) (from, to time.Time) {
 	now = now.UTC()
 	switch b.Window {

@@ -36,5 +36,5 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, err
 }
 
-// unknownKey is how the decoder says it, in terms of Go.
+// unknownKey is the decoder's text for it, in terms of Go.
 var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)

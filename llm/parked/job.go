@@ -34,7 +34,7 @@ func (j *Job) Approval() string { return j.record.Approval }
 // Used reports whether a call was let through by an approval.
 func (j *Job) Used(approval string) bool { return j.service.opts.Approvals.Used(approval) }
 
-// Edited is how the call of an approval was changed by people, nil if it was not.
+// Edited is the change that people made to the call of an approval, nil if there is none.
 func (j *Job) Edited(approval string) *approval.Edited {
 	return j.service.opts.Approvals.Edited(approval)
 }

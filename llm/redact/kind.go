@@ -166,7 +166,7 @@ func groupsOf(text string, part span) (groups []span) {
 
 var ungrouped = strings.NewReplacer(" ", "", "-", "")
 
-// issuers are how numbers of cards begin, and how long they are then.
+// issuers are the beginnings of numbers of cards, and how long they are then.
 var issuers = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`4\d{15}(?:\d{3})?`,                                                 // Visa
 	`5[1-5]\d{14}`, `2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}`, // Mastercard

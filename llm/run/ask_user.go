@@ -57,7 +57,7 @@ func (k *toolkit) askUser() *tools.Tool {
 	}
 }
 
-// ownFailure is how the run's own tools fail.
+// ownFailure is the error of the run's own tools.
 func ownFailure(f *fault.Error) (tools.Output, error) {
 	return tools.Output{Content: (&toolResult{Error: f}).JSON(), IsError: true}, nil
 }

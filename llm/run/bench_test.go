@@ -63,7 +63,7 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// inUse is how much memory is in use.
+// inUse is the memory that is in use.
 func inUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -93,7 +93,7 @@ func toolEnded(turn string, i int, h *handled) toolEvent {
 	return e
 }
 
-// maxAbout is how much of a call's arguments an event shows, in bytes.
+// maxAbout is the part of a call's arguments that an event shows, in bytes.
 const maxAbout = 120
 
 func about(args string) string {

@@ -84,7 +84,7 @@ func triggersOf(m *pack.MenuItem) []string {
 	return list
 }
 
-// fewWords is how long a text can be that means an item without being its
+// fewWords is the length of a text at most that means an item without being its
 // trigger. Longer ones are talk.
 const fewWords = 4
 

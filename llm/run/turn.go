@@ -52,7 +52,7 @@ type ToolRun struct {
 	Warning    string          `json:"warning,omitempty" doc:"change of the arguments"`
 }
 
-// UIAfter is how a run was after a turn.
+// UIAfter is the state of a run after a turn.
 type UIAfter struct {
 	Phase      Phase      `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"phase of the run"`
 	StopReason fault.Code `json:"stopReason,omitempty" doc:"reason why it stopped, if not because it was done or has a question"`

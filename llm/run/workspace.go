@@ -142,7 +142,7 @@ func (w *workspace) topic(at *Position) string {
 	return text
 }
 
-// maxTopic is how much of a step its tools are looked for by, in bytes.
+// maxTopic is the part of a step by which its tools are looked for, in bytes.
 const maxTopic = 8 << 10
 
 // agentPolicy is the policy of an agent of a package about tools. Whoever imports a

@@ -35,7 +35,7 @@ type Executor struct {
 	Record func(ctx context.Context, env Environment, r *Result)
 }
 
-// MaxDepth is how deep calls of tools may be nested if nobody says otherwise:
+// MaxDepth is the depth to which calls of tools may be nested if nobody says otherwise:
 // a model that calls a skill that asks a model that calls a skill is two deep.
 const MaxDepth = 4
 

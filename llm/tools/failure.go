@@ -44,7 +44,7 @@ func mayRepeat(t *Tool, err error) bool {
 	return t.Idempotent || t.Effect == commands.Read || code == protocol.Busy || code == protocol.RateLimited
 }
 
-// maxText is how much of a result a model reads if nobody says otherwise.
+// maxText is the part of a result that a model reads if nobody says otherwise.
 const maxText = 64 << 10
 
 // finish makes the result of what a tool gave back.

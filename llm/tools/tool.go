@@ -138,7 +138,7 @@ type Tool struct {
 	prepared atomic.Pointer[prepared]
 }
 
-// maxArguments is how long arguments of the tool may be; without a tool, as if
+// maxArguments is the length of arguments of the tool at most; without a tool, as if
 // it said nothing.
 func (t *Tool) maxArguments() int {
 	if t == nil || t.MaxArguments == 0 {

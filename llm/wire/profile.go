@@ -17,11 +17,11 @@ type Profile struct {
 	Encrypted bool
 	// CompletionTokens has the limit of an answer called max_completion_tokens.
 	CompletionTokens bool
-	// Thinking is how the models are asked to reason.
+	// Thinking is the way the models are asked to reason.
 	Thinking Thinking
 }
 
-// Thinking is how models are asked to reason.
+// Thinking is the way models are asked to reason.
 type Thinking int
 
 // How models are asked to reason.
@@ -69,7 +69,7 @@ func ProfileOf(model string) Profile {
 // claude-3-5-sonnet. What follows may be a date.
 var claudeName = regexp.MustCompile(`^claude-(?:([a-z]+)-)?(\d)(?:[-.](\d)\b)?`)
 
-// strictTools is how many strict tools Anthropic takes in one request.
+// strictTools is the number of strict tools that Anthropic takes in one request.
 const strictTools = 20
 
 func claude(name string) Profile {

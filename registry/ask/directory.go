@@ -12,9 +12,9 @@ import (
 type Directory interface {
 	// Agent finds a registered agent.
 	Agent(key AgentKey) (a Agent, ok bool)
-	// Way is how requests get to an agent now; ok is whether there is a way.
+	// Way is the way of requests to an agent now; ok is whether there is a way.
 	Way(key AgentKey) (w Way, ok bool)
-	// WayHere is how requests get to an agent that is connected to this bridge.
+	// WayHere is the way of requests to an agent that is connected to this bridge.
 	WayHere(key AgentKey) (w Way, ok bool)
 	// AskedOver lists the agents that may have been asked over a line.
 	AskedOver(line commands.Line) []AgentKey

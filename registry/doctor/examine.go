@@ -282,7 +282,7 @@ func (e *examination) subscription() {
 	}
 }
 
-// since is when the present connection began, zero without one: faults before it
+// since is the time when the present connection began, zero without one: faults before it
 // are of the past.
 func (e *examination) since() time.Time {
 	if e.client == nil {
@@ -411,7 +411,7 @@ func (e *examination) answers() {
 	}
 }
 
-// largestSkew is how wrong a clock may be.
+// largestSkew is the most that a clock may be wrong.
 const largestSkew = 30 * time.Second
 
 // clock: whether it tells the time.

@@ -39,7 +39,7 @@ func (e *examination) isCredential(c *Case) bool {
 	return false
 }
 
-// soon is how long before the end of a credential that is said, at the latest.
+// soon is the time, before the end of a credential, at which that is said at the latest.
 const soon = 24 * time.Hour
 
 // shown tells which credential the connected client has shown.

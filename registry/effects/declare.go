@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// DefaultWindow is how long after a call another one is the same deed, in
+// DefaultWindow is the time after a call in which another one is the same deed, in
 // milliseconds, unless the capability says otherwise.
 const DefaultWindow = 60_000
 

@@ -164,7 +164,7 @@ func (p *parser) string() (string, error) {
 	return "", errNotJSON
 }
 
-// maxDigits is how long a number may be written to be kept as it is.
+// maxDigits is the length of a number at most to be kept as it is.
 const maxDigits = 32
 
 func (p *parser) number() (any, error) {

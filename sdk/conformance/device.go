@@ -88,7 +88,7 @@ type tail struct {
 	text []byte
 }
 
-// tailSize is how much a tail keeps, in bytes.
+// tailSize is the number of bytes that a tail keeps.
 const tailSize = 2048
 
 func (t *tail) Write(p []byte) (int, error) {

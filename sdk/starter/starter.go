@@ -64,7 +64,7 @@ type Device struct {
 	Version string // of this program, v1.2.3, for modules that name it; "" for none
 }
 
-// Command is how the device is run in its folder.
+// Command is the command that runs the device in its folder.
 func (l Language) Command(d Device) string { return strings.ReplaceAll(l.Run, "{{.ID}}", string(d.ID)) }
 
 // Write writes the files of a device into a folder, which must not be there or be

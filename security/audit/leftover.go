@@ -139,7 +139,7 @@ func earlierEntry(line []byte) (e Entry, ok bool) {
 	return e, err == nil && !e.Time.IsZero()
 }
 
-// Imported is how many groups of an earlier version's trail are in a log.
+// Imported is the number of groups of an earlier version's trail in a log.
 func Imported(ctx context.Context, l *evidence.Log) (groups int, err error) {
 	err = l.Read(ctx, func(_ uint64, data []byte) error {
 		for g, lost := range evidence.Groups(data) {

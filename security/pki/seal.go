@@ -66,7 +66,7 @@ func newSealer(o *Options) *sealer {
 	return &sealer{file: o.KeyFile, passphrase: o.Passphrase, logN: cmp.Or(o.scryptLogN, scryptLogN), derived: make(map[string][]byte)}
 }
 
-// method is how keys are to be sealed.
+// method is the way keys are to be sealed.
 func (s *sealer) method() string {
 	if len(s.passphrase) > 0 {
 		return byPassphrase

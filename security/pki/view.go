@@ -71,7 +71,7 @@ func (e *entry) status(now time.Time) Status {
 	return StatusValid
 }
 
-// lifetime is how long a certificate lasts from when it was issued.
+// lifetime is the time that a certificate lasts from its issue on.
 func (e *entry) lifetime() time.Duration { return e.notAfter.Sub(e.notBefore) - backdate }
 
 func (e *entry) view(now time.Time) View {

@@ -109,7 +109,7 @@ func (w *watch) put(next appointment) {
 	}
 }
 
-// warnings are how many days before the end holders are warned.
+// warnings are the days before the end on which holders are warned.
 func warnings() []int { return []int{30, 7, 1} }
 
 const day = 24 * time.Hour

@@ -41,7 +41,7 @@ func administrator() *protocol.Principal {
 	return &protocol.Principal{Kind: protocol.KindOperator, ID: "administrator", Roles: []string{protocol.RoleAdministrator}}
 }
 
-// admitted is how many of n commands get through at once.
+// admitted is the number of commands of n that get through at once.
 func (w *world) admitted(who *protocol.Principal, n, size int) (ok int, last *protocol.Error) {
 	for range n {
 		if err := w.Admit(who, size); err != nil {

@@ -68,7 +68,7 @@ func (k *Keeper) taken(p protocol.Party, l Limits) []Level {
 	return append(levels, Level{Limit: string(connections), Most: int64(l.Connections), Used: a.connections})
 }
 
-// owed is how much was taken that is not paid for yet.
+// owed is the sum that was taken and is not paid for yet.
 func (b *bucket) owed(now int64, rate int) int64 {
 	left := b.paid.Load() - now
 	if rate <= 0 || left <= 0 {

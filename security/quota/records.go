@@ -96,7 +96,7 @@ func (r *Records) Of(owner protocol.Party) int {
 	return r.byParty[owner]
 }
 
-// In is how many records all of a space have together.
+// In is the number of records that all of a space have together.
 func (r *Records) In(space protocol.SpaceID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

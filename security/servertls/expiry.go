@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// expirySoon is how long before its end a certificate is warned of. What is
+	// expirySoon is the time before its end at which a certificate is warned of. What is
 	// renewed by itself is so before.
 	expirySoon  = 14 * 24 * time.Hour
 	expiryEvery = 24 * time.Hour

@@ -135,7 +135,7 @@ func Credential(jti string) string {
 	return "jti-" + hex.EncodeToString(sum[:16])
 }
 
-// issuedAt is when a token says it was issued, zero if it does not.
+// issuedAt is the time when a token says it was issued, zero if it does not.
 func issuedAt(claims jwt.MapClaims) time.Time {
 	issued, err := claims.GetIssuedAt()
 	if err != nil || issued == nil {

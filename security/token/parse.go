@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxLength is how long a token may be, in bytes.
+// maxLength is the length of a token at most, in bytes.
 const maxLength = 16 << 10
 
 // maxDepth bounds the nesting of claims.

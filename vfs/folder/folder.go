@@ -112,7 +112,7 @@ type blob struct {
 	size  int64
 }
 
-// writeBehind is how much is written before it is sent on its way to the disk,
+// writeBehind is the part that is written before it is sent on its way to the disk,
 // so that Commit has not to wait for everything.
 const writeBehind = 8 << 20
 

@@ -49,7 +49,7 @@ type schedule struct {
 	retry time.Time // something that failed
 }
 
-// first is when there is something to do.
+// first is the time when there is something to do.
 func (s *schedule) first(changes time.Time) time.Time {
 	first := s.full
 	for _, t := range []time.Time{s.poll, s.retry, changes} {

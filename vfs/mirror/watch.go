@@ -305,7 +305,7 @@ func (w *Watch) note(path string, scan bool) {
 	}
 }
 
-// due is when changes have settled down, zero if there are none.
+// due is the time when changes have settled down, zero if there are none.
 func (w *Watch) due() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

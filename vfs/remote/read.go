@@ -96,7 +96,7 @@ type reader struct {
 	closed bool
 }
 
-// maxFails is how often in a row a read may break off.
+// maxFails is the number of times in a row that a read may break off.
 const maxFails = 3
 
 // Read implements [io.Reader].
@@ -134,7 +134,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 }
 
-// verdict is how the content ends.
+// verdict is the end of the content.
 func (r *reader) verdict() error {
 	if r.hash != nil && r.offset == r.file.Size && vfs.Sum(r.hash.Sum(nil)) != r.file.SHA256 {
 		return vfs.BadContent(r.file.Path, "is not what the remote VFS says it is")

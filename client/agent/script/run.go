@@ -19,7 +19,7 @@ import (
 // errOutput is the reason why a script that writes too much is killed.
 var errOutput = errors.New("output over the limit")
 
-// exitState is how a script ended.
+// exitState is the end of a script.
 type exitState struct {
 	script skill.Script
 	stdout []byte

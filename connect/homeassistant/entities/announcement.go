@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// ours is how the ids begin of what is announced here.
+// ours is the beginning of the ids of what is announced here.
 const ours = "aibridge_"
 
 // MayBeOurs reports whether a topic is one on which announcements are made here.

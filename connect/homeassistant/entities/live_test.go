@@ -42,7 +42,7 @@ func (h *house) ask(t *testing.T, command, params string) json.RawMessage {
 	return answer.Result
 }
 
-// as is how a client connects with a new key of a principal.
+// as is a client that connects with a new key of a principal.
 func (h *house) as(t *testing.T, id, kind, role, space string) func(*paho.Connect) {
 	t.Helper()
 	var made struct{ Key string }

@@ -201,7 +201,7 @@ func bounds(p *property) (low, high float64) {
 	return low, high
 }
 
-// step is how finely a number can be set.
+// step is the step in which a number can be set.
 func step(p *property) float64 {
 	switch {
 	case p.MultipleOf != nil && *p.MultipleOf >= 0.001:

@@ -133,7 +133,7 @@ func (k *Keeper) note(key string, old, now *Message) {
 	}
 }
 
-// fewLeft is how many items of messages that are gone do not matter.
+// fewLeft is the number of items that do not matter when their messages are gone.
 const fewLeft = 1024
 
 func (k *Keeper) alert() {

@@ -20,7 +20,7 @@ var get = commands.Spec{
 // mostFilters bounds the subscriptions that are shown of a session.
 const mostFilters = 100
 
-// forever is how an expiry that never comes is shown: as MQTT writes it.
+// forever is the form of an expiry that never comes: as MQTT writes it.
 const forever = 1<<32 - 1
 
 // GetResult is a session in full.

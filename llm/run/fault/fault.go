@@ -128,8 +128,8 @@ func fromProtocol(code protocol.Code) Code {
 	return Internal
 }
 
-// wire is how the codes are called on the wire of the bridge. It is never
-// changed.
+// wire are the names of the codes on the wire of the bridge. They are
+// never changed.
 var wire = map[Code]protocol.Code{
 	NotFound:           protocol.FileNotFound,
 	Sandbox:            protocol.VFSPermission,

@@ -161,7 +161,7 @@ type Agent struct {
 	Tools                   ToolPolicy        `json:"tools"`
 }
 
-// Metadata is how an agent presents itself.
+// Metadata is the self-description of an agent.
 type Metadata struct {
 	Name        string `json:"name"`
 	Title       string `json:"title"`

@@ -26,7 +26,7 @@ type ListResult struct {
 	Hint           string    `json:"hint,omitempty"`
 }
 
-// maxEntries is how many names fs.list gives.
+// maxEntries is the number of names that fs.list gives.
 const maxEntries = 200
 
 func (b *bounded) listTool() *tools.Tool {

@@ -90,7 +90,7 @@ type window struct {
 	binary bool
 }
 
-// sniffed is how much of a file shows whether it is text.
+// sniffed is the part of a file that shows whether it is text.
 const sniffed = 8 << 10
 
 func (w *window) read(file io.Reader) error {

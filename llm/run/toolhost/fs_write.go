@@ -37,7 +37,7 @@ func (b *bounded) writeTool() *tools.Tool {
 	return write
 }
 
-// asJSON is how long arguments are that hold as much as may be written: a byte
+// asJSON is the length of arguments that hold as much as may be written: a byte
 // is at most six in a JSON string.
 func (b *bounded) asJSON() int {
 	const besides = 64 << 10

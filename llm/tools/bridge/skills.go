@@ -45,7 +45,7 @@ type Capability struct {
 // calls that are the same deed, "" if that is not declared.
 type EffectOf func(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string
 
-// reserved is how the capabilities begin that agents add to skills, to be read
+// reserved is the beginning of the capabilities that agents add to skills, to be read
 // by skill.read.
 const reserved = "skill."
 
@@ -272,7 +272,7 @@ func (s *Skills) entries(space protocol.SpaceID) []*entry {
 	return on.ordered
 }
 
-// others are how the names of tools begin that are not those of skills. They are
+// others are the beginnings of names of tools that are not those of skills. They are
 // not to be had while those are away, as an MCP server that is down or a
 // dispatch that somebody may not make: who trusts the name means the other.
 var others = []string{"mcp.", "fs.", "ui.", readName, dispatchName}

@@ -49,7 +49,7 @@ type PromptArgument struct {
 	Required    bool   `json:"required" doc:"the prompt cannot be had without it"`
 }
 
-// PublicName is how clients of the bridge know the prompt.
+// PublicName is the name of the prompt for clients of the bridge.
 func (v *PromptView) PublicName() string { return prefix + v.Server + "." + v.Prompt }
 
 // Prompts lists the prompts that the caller may get.

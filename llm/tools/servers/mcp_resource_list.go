@@ -56,7 +56,7 @@ type TemplateView struct {
 	MIMEType    string `json:"mime_type,omitempty" doc:"media type of all that fit; absent if the server does not say"`
 }
 
-// PublicURI is how clients of the bridge know the resource.
+// PublicURI is the URI of the resource for clients of the bridge.
 func (v *ResourceView) PublicURI() string { return PublicURI(v.Server, v.URI) }
 
 // Resources lists what the caller may read.

@@ -17,7 +17,7 @@ import (
 // servers: then comes the server, a slash, and the URI that the server gave.
 const URIPrefix = "mcp:///"
 
-// PublicURI is how clients of the bridge know a URI of a server.
+// PublicURI is the URI of a server's URI for clients of the bridge.
 func PublicURI(server, uri string) string { return URIPrefix + server + "/" + uri }
 
 // PromptOf takes the name apart by which clients of the bridge know a prompt.

@@ -130,7 +130,7 @@ func (p *Provider) profile(model string) wire.Profile {
 	return profile
 }
 
-// reasoning is how to reason, nil to leave it to the model.
+// reasoning is the way to reason, nil to leave it to the model.
 func (p *Provider) reasoning(o chat.Options, profile wire.Profile, parts *wire.Parts) *reasoning {
 	var how reasoning
 	if o.ReasoningEffort != "" && !p.Dialect.NoReasoning && parts.With(wire.Effort) {

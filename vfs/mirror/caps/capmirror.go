@@ -260,5 +260,5 @@ func (s *Service) described(m *capMirror, engine *mirror.Engine) bool {
 	return true
 }
 
-// path is how commands name a file of a Cap.
+// path is the name of a file of a Cap in commands.
 func (m *capMirror) path(file string) string { return "/vfs/cap/" + string(m.id) + "/" + file }

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror"
 )
 
-// Settings are how a Cap is mirrored.
+// Settings are the settings of a Cap's mirror.
 type Settings struct {
 	Enabled  bool
 	RealTime bool
