@@ -26,6 +26,7 @@ var idLists = []idList{
 	{"resource_id", "resource.list", "resources"},
 	{"run_id", "llm.run.list", "runs"},
 	{"client_id", "session.list", "sessions"},
+	{"message_id", "delayed.list", "messages"},
 }
 
 // listOf is the list of what a parameter names.

@@ -53,8 +53,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	if err := inspectMessages(s, server); err != nil {
 		return nil, err
 	}
-	delayMessages(s, d, server)
-	families := append(d.families(), readings, newSessions(s, d.relay))
+	families := append(d.families(), readings, newSessions(s, d.relay), delayMessages(s, d, server))
 	set, err := commands.NewSet(append(gather(families...), s.commands...)...)
 	if err != nil {
 		return nil, err

@@ -94,10 +94,11 @@ func inspectMessages(s *state, server *broker.Broker) error {
 }
 
 // delayMessages keeps messages that are to be published later.
-func delayMessages(s *state, d *domains, server *broker.Broker) {
+func delayMessages(s *state, d *domains, server *broker.Broker) *delayed.Keeper {
 	k := delayed.Open(delayed.Options{Server: server, Table: d.delayed, Rights: s.credentials.Rights, Registerer: s.metrics, Log: s.log})
 	s.life.Add("delayed messages", k.Close)
 	s.life.Run("delayed messages", s.once(k.Run))
+	return k
 }
 
 // openMQTT lets MQTT clients at the router.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -245,4 +246,42 @@ func TestTheQueueForgetsWhatOthersPublish(t *testing.T) {
 	if !slices.ContainsFunc(k.waiting, func(i item) bool { return i.key == "stays" }) {
 		t.Error("a message is lost")
 	}
+}
+
+// TestWhatIsDueIsNotCancelled has messages cancelled before their time, at it, and
+// while it comes.
+func TestWhatIsDueIsNotCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := recordstest.New[Message]()
+		k := open(&server{wait: func(context.Context) {}}, table)
+		call := &commands.Call{Principal: &protocol.Principal{ID: "ann"}}
+		for wait, want := range map[time.Duration]protocol.Code{time.Hour: "", tooLate: "", tooLate - time.Millisecond: protocol.InvalidState, -time.Hour: protocol.InvalidState} {
+			if _, err := table.Create(t.Context(), "m", &Message{Grant: ann, Topic: "a", Due: time.Now().Add(wait).UnixMilli()}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.Cancel(t.Context(), call, CancelParams{ID: "m"}); protocol.CodeOf(err) != want {
+				t.Errorf("due in %v: %v", wait, err)
+			}
+			_ = table.Delete(t.Context(), "m", 0) // there or not
+		}
+		if _, err := table.Create(t.Context(), "m", &Message{Grant: ann, Topic: "a", Due: time.Now().Add(tooLate).UnixMilli()}); err != nil {
+			t.Fatal(err)
+		}
+		slow := &slowly{Memory: table, pause: tooLate}
+		k.Table = slow
+		if _, err := k.Cancel(t.Context(), call, CancelParams{ID: "m"}); protocol.CodeOf(err) != protocol.OutcomeUnknown {
+			t.Errorf("due while it was cancelled: %v", err)
+		}
+	})
+}
+
+// slowly is a table that takes its time to delete.
+type slowly struct {
+	*recordstest.Memory[Message]
+	pause time.Duration
+}
+
+func (s *slowly) Delete(ctx context.Context, key string, expect uint64) error {
+	time.Sleep(s.pause)
+	return s.Memory.Delete(ctx, key, expect)
 }

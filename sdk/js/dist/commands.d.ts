@@ -1441,6 +1441,50 @@ export interface Commands {
             namespace: string;
         };
     };
+    /** Cancel a delayed message before it is published. */
+    "delayed.cancel": {
+        params: {
+            message_id: string;
+        };
+        result: {
+            bytes: number;
+            client_id: string;
+            due_at: number;
+            message_id: string;
+            principal: string;
+            qos: number;
+            retain?: boolean;
+            space_id: string;
+            topic: string;
+        };
+    };
+    /** List the delayed messages that wait, what is due first at the front. */
+    "delayed.list": {
+        params: {
+            client_id?: string;
+            cursor?: string;
+            find?: string;
+            limit?: number;
+            principal?: string;
+            sort?: "id" | "-id" | "due_at" | "-due_at" | "topic" | "-topic" | "principal" | "-principal" | "bytes" | "-bytes";
+            space_id?: string;
+        };
+        result: {
+            messages: {
+                bytes: number;
+                client_id: string;
+                due_at: number;
+                message_id: string;
+                principal: string;
+                qos: number;
+                retain?: boolean;
+                space_id: string;
+                topic: string;
+            }[];
+            next_cursor?: string;
+            total: number;
+        };
+    };
     /** Follow what happens: agents that come and go, tasks, approvals, workflows, Caps, scenes. */
     "event.follow": {
         params: {
