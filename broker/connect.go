@@ -23,8 +23,9 @@ type request struct {
 	changed  bool // keep is not what the client asked for
 	info     bool // response information is wanted
 	will     *will
-	asked    uint32 // the session expiry asked for
-	bridges  bool   // the client hands messages on
+	asked    uint32                  // the session expiry asked for
+	bridges  bool                    // the client hands messages on
+	user     []protocol.UserProperty // of the CONNECT, where somebody answers them
 
 	admission Admission // of a bridge in a cluster
 	promises  bool      // a session, or a Will, that other bridges are to go on with
@@ -112,6 +113,11 @@ func (b *Broker) readConnect(c *conn, p *packet.Connect) (*request, error) {
 		return nil, &packet.Error{Reason: packet.ClientIdentifierNotValid, Text: "client id " + reason}
 	}
 	q.bridges = b.options.Mark != "" && slices.ContainsFunc(p.Properties.User, func(u packet.UserProperty) bool { return string(u.Key) == MarkProperty })
+	if b.options.ConnackProperties != nil {
+		for _, u := range p.Properties.User {
+			q.user = append(q.user, protocol.UserProperty{Key: string(u.Key), Value: string(u.Value)})
+		}
+	}
 	q.asked = p.Properties.Number(packet.SessionExpiry, 0)
 	if c.version != packet.V5 && !q.clean {
 		q.asked = forever
@@ -467,7 +473,19 @@ func (t *turn) connack(c *conn, q *request, client *Client, present bool, authDa
 			p.SetBytes(packet.AuthData, authData)
 		}
 	}
+	marks := len(p.User)
+	if len(q.user) > 0 {
+		for _, u := range t.b.options.ConnackProperties(client, q.user) {
+			p.AddUser([]byte(u.Key), []byte(u.Value))
+		}
+	}
 	b := answer.Append(nil, c.version)
+	if len(b) > c.maxPacket && len(p.User) > marks {
+		if p.User = p.User[:marks]; marks == 0 {
+			p.Drop(packet.User)
+		}
+		b = answer.Append(b[:0], c.version)
+	}
 	if len(b) > c.maxPacket { // say only what differs from the default [MQTT-3.1.2-24]
 		for _, id := range []packet.PropertyID{packet.RetainAvailable, packet.WildcardAvailable, packet.SubscriptionIDs, packet.SharedAvailable, packet.ResponseInfo} {
 			p.Drop(id)

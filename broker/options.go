@@ -80,6 +80,10 @@ type Options struct {
 	// ResponseInfo is the answer to a client that asks for response
 	// information, usually the root of its response topics; optional.
 	ResponseInfo func(*Client) string
+	// ConnackProperties are user properties for the CONNACK of a client that has shown
+	// some in its CONNECT; optional. They are left out of a packet that would be too
+	// large for the client.
+	ConnackProperties func(c *Client, shown []protocol.UserProperty) []protocol.UserProperty
 	// Readers is the number of readers that share plain TCP connections on
 	// Linux; 0 chooses by the number of processors, less than 0 gives every
 	// connection a goroutine.

@@ -9,6 +9,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/aibridge/aibridge/client"
+	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 )
@@ -164,5 +165,53 @@ func TestClientsOverMQTTHearThatToolsHaveChanged(t *testing.T) {
 	p := &paho.Publish{Topic: "$mcp-server/capability/aibridge/aibridge", Payload: []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)}
 	if reason := toldBy(t, n.Connect(t, "aibridge"), p); reason != 0x87 {
 		t.Errorf("somebody speaks for the bridge: %#x", reason)
+	}
+}
+
+// TestProgramsOfMCPAreToldWhatIsMeantForThem connects servers and clients of MCP, and
+// looks at the CONNACK.
+func TestProgramsOfMCPAreToldWhatIsMeantForThem(t *testing.T) {
+	t.Parallel()
+	n, admin, _ := guarded(t, func(c *app.Config) {
+		c.MCP.Devices.On = true
+		c.MCP.Suggestions = []mcpdoor.Suggestion{
+			{Principal: "lamp", Name: "home/lamp"},
+			{Space: "east", Filters: []string{"home/#", "<plant>/+"}, Roles: map[string]string{"home/lamp": "viewer", "home/fan": "owner"}},
+		}
+	})
+	is := func(component string) func(*paho.Connect) {
+		return func(c *paho.Connect) {
+			if component != "" {
+				c.Properties = &paho.ConnectProperties{User: paho.UserProperties{{Key: "MCP-COMPONENT-TYPE", Value: component}, {Key: "MCP-META", Value: "{}"}}}
+			}
+		}
+	}
+	for _, c := range []struct {
+		id, space, component, want string
+	}{
+		{"lamp", "east", "mcp-server", "MCP-SERVER-NAME=home/lamp"},
+		{"lamp", "east", "mcp-client", `MCP-SERVER-NAME-FILTERS=["home/#","<plant>/+"] MCP-RBAC=[{"server_name":"home/fan","role_name":"owner"},{"server_name":"home/lamp","role_name":"viewer"}]`},
+		{"lamp", "west", "mcp-client", ""},
+		{"fan", "east", "mcp-server", ""},
+		{"lamp", "east", "", ""},
+		{"lamp", "east", "mcp-other", ""},
+	} {
+		key := keyFor(t, admin, fmt.Sprintf(`{"principal_id":%q,"space_id":%q}`, c.id, c.space))
+		client := n.Connect(t, c.id, withPassword("apikey", key), is(c.component))
+		var told []string
+		for _, u := range client.Connack.Properties.User {
+			told = append(told, u.Key+"="+u.Value)
+		}
+		if got := strings.Join(told, " "); got != c.want {
+			t.Errorf("%+v is told %s", c, got)
+		}
+	}
+	small := func(c *paho.Connect) {
+		most := uint32(100)
+		c.Properties.MaximumPacketSize = &most
+	}
+	client := n.Connect(t, "tiny", withPassword("apikey", keyFor(t, admin, `{"principal_id":"tiny","space_id":"east"}`)), is("mcp-client"), small)
+	if p := client.Connack.Properties; len(p.User) != 0 || p.ReceiveMaximum == nil {
+		t.Errorf("a client of small packets is told %+v", p)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aibridge/aibridge/doors/mqtt/delayed"
 	"github.com/aibridge/aibridge/doors/mqtt/sparkplug"
 	"github.com/aibridge/aibridge/doors/southbound"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // roomAroundPayload is the room of an MQTT packet beyond the envelope: the
@@ -55,6 +56,11 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 		options.Profiles = append(options.Profiles, mqttdoor.Profile{Root: "$a2a/", Topics: func() mqttdoor.Topics { return s.promised.a2a.value() }})
 	}
 	if s.config.MCP.OverMQTT() {
+		if list := s.config.MCP.Suggestions; len(list) > 0 {
+			options.Broker.ConnackProperties = func(c *broker.Client, shown []protocol.UserProperty) []protocol.UserProperty {
+				return mcpmqtt.Suggest(list, c, shown)
+			}
+		}
 		options.Profiles = append(options.Profiles, mqttdoor.Profile{Root: mcpmqtt.Root, Topics: func() mqttdoor.Topics { return s.promised.mcp.value() }})
 	}
 	if d.relay != nil {

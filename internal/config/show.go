@@ -50,7 +50,12 @@ func (c *Config) Show() []status.Setting {
 	for i := range c.Sites.Have {
 		sites = append(sites, c.Sites.Have[i].Name)
 	}
+	suggestions := []string{}
+	for i := range c.MCP.Suggestions {
+		suggestions = append(suggestions, c.MCP.Suggestions[i].Principal)
+	}
 	return append(shown,
+		status.Setting{Name: "mcp.suggestions", Value: suggestions, Changed: len(suggestions) > 0, About: "principals that are told, over MQTT, which MCP servers are meant for them; empty for everybody; in the file only"},
 		status.Setting{Name: "sites.have", Value: sites, Changed: len(sites) > 0, About: "sites of this bridge, whose names nobody else uses; in the file only"},
 		status.Setting{Name: "tokens.issuers", Value: issuers, Changed: len(issuers) > 0, About: "issuers whose tokens are accepted; in the file only"},
 		status.Setting{Name: "schemas", Value: schemas, Changed: len(schemas) > 0, About: "JSON Schemas that the payloads of topics have to fit; in the file only"},
