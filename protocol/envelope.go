@@ -54,6 +54,9 @@ type Event struct {
 	Seq       uint64 // counts the events of one id
 	Data      []byte // raw JSON
 	Metadata  Metadata
+	// Traceparent is the W3C trace context of the work that the event is about, "" if it
+	// is not traced: a user property over MQTT, and in no envelope.
+	Traceparent string
 }
 
 // Metadata travels with every envelope.

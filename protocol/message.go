@@ -37,3 +37,6 @@ func (m *Message) Property(key string) string {
 
 // ContentJSON is the content type of the bridge's own messages.
 const ContentJSON = "application/json"
+
+// TraceparentProperty is the user property with the W3C trace context of a message.
+const TraceparentProperty = "traceparent"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -22,6 +23,8 @@ type run struct {
 	cancel context.CancelCauseFunc
 	place  *fair.Ticket  // among those that run
 	done   chan struct{} // closed when the end is stored
+
+	parent string // W3C trace context of the call, "" without one
 
 	mu   sync.Mutex
 	task *Task  // as it is now, progress included
@@ -48,7 +51,7 @@ func (s *Service) start(ctx context.Context, call *commands.Call, of *Dialogue, 
 	if err != nil {
 		return "", err
 	}
-	r := &run{id: protocol.TaskID(id.String()), do: do, done: make(chan struct{})}
+	r := &run{id: protocol.TaskID(id.String()), do: do, done: make(chan struct{}), parent: semconv.Traceparent(ctx)}
 	r.task = &Task{
 		ID:        r.id,
 		Command:   call.Command,
@@ -246,7 +249,7 @@ func (s *Service) publish(r *run, event string, data any) json.RawMessage {
 		Name:      event,
 		Seq:       r.seq,
 		Data:      raw,
-		Metadata:  protocol.Metadata{SenderID: s.BridgeID, TraceID: r.task.TraceID},
+		Metadata:  protocol.Metadata{SenderID: s.BridgeID, TraceID: r.task.TraceID}, Traceparent: r.parent,
 	})
 	return raw
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -150,6 +151,31 @@ func TestCancelEndsATaskWithItsReason(t *testing.T) {
 			t.Errorf("a second time: %v", err)
 		}
 	})
+}
+
+// TestEventsHaveTheTraceOfTheirCall starts a task for a call of a trace, and one for a
+// call without.
+func TestEventsHaveTheTraceOfTheirCall(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, want := range []string{parent, ""} {
+		told := make(chan string, 8)
+		f := newFixture(func(o *Options) {
+			o.Publish = func(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Event) { told <- e.Traceparent }
+		})
+		call := callBy(alice)
+		id, err := f.Start(semconv.Continue(t.Context(), want), call, func(context.Context) (json.RawMessage, error) {
+			call.Emit("task.progress", map[string]int{"percent": 1})
+			return nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-f.Ended(id)
+		if got := <-told; got != want {
+			t.Errorf("an event is of the trace %q, want %q", got, want)
+		}
+		f.Close(t.Context())
+	}
 }
 
 func TestProgressIsShownAndToldInOrder(t *testing.T) {

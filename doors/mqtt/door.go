@@ -104,7 +104,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Door:        Name,
 		Client:      p.Client.ID,
 		Address:     p.Client.Address(),
-		Traceparent: p.Property("traceparent"),
+		Traceparent: p.Property(protocol.TraceparentProperty),
 		Emit:        to.methods.emit,
 		Audience:    to,
 		Matched:     len(to.correlation) > 0,

@@ -25,7 +25,11 @@ func (c *Clients) PublishLate(who protocol.Party, to *commands.ReturnAddress, e 
 }
 
 func (c *Clients) publishEvent(to protocol.Recipients, topic string, e *protocol.Event) {
-	if _, err := c.Publish(to, protocol.Message{Topic: topic, Payload: e.Append(nil), QoS: 1, ContentType: protocol.ContentJSON}); err != nil {
+	m := protocol.Message{Topic: topic, Payload: e.Append(nil), QoS: 1, ContentType: protocol.ContentJSON}
+	if e.Traceparent != "" {
+		m.UserProperties = []protocol.UserProperty{{Key: protocol.TraceparentProperty, Value: e.Traceparent}}
+	}
+	if _, err := c.Publish(to, m); err != nil {
 		c.log.Warn("an event is not published", "topic", topic, "event", e.Name, "error", err)
 	}
 }

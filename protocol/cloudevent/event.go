@@ -26,6 +26,7 @@ type Event struct {
 	Time    time.Time
 	Seq     string // the extension sequence
 	TraceID string // the extension traceid; "" for none, or for one that is no attribute
+	Parent  string // the extension traceparent; "" for none
 	Data    []byte // raw JSON
 }
 
@@ -39,6 +40,7 @@ func Of(e *protocol.Event, subject string) Event {
 		Subject: subject,
 		Time:    time.UnixMilli(e.Timestamp).UTC(),
 		Seq:     seq,
+		Parent:  e.Traceparent,
 		Data:    e.Data,
 	}
 	if !strings.ContainsFunc(e.Metadata.TraceID, isControl) {
@@ -63,6 +65,9 @@ func (c *Event) Attributes() (all []protocol.UserProperty) {
 	add("sequence", c.Seq)
 	if c.TraceID != "" {
 		add("traceid", c.TraceID)
+	}
+	if c.Parent != "" {
+		add("traceparent", c.Parent)
 	}
 	return all
 }

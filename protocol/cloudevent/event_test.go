@@ -15,9 +15,9 @@ func TestAnEventIsACloudEvent(t *testing.T) {
 	}{
 		"whole": {
 			protocol.Event{ID: "r-1", Timestamp: 1737000000007, Name: "task.progress", Seq: 3, Data: []byte(`{"done":2}`),
-				Metadata: protocol.Metadata{SenderID: "hall bridge", TraceID: "trace"}},
+				Metadata: protocol.Metadata{SenderID: "hall bridge", TraceID: "trace"}, Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
 			map[string]any{"specversion": "1.0", "id": "r-1.3.1737000000007", "source": "urn:aibridge:hall%20bridge", "type": "io.github.aibridge.task.progress",
-				"subject": "task/t/event", "time": "2025-01-16T04:00:00.007Z", "sequence": "3", "traceid": "trace",
+				"subject": "task/t/event", "time": "2025-01-16T04:00:00.007Z", "sequence": "3", "traceid": "trace", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 				"datacontenttype": "application/json", "data": map[string]any{"done": 2.0}},
 		},
 		"little": {

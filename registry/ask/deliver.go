@@ -97,7 +97,7 @@ func (s *Service) publishTo(ctx context.Context, to Topics, e *exchange, d *deli
 		l.properties = append(l.properties, protocol.UserProperty{Key: "trace_id", Value: trace})
 	}
 	if parent := cmp.Or(d.parent, semconv.Traceparent(ctx)); parent != "" {
-		l.properties = append(l.properties, protocol.UserProperty{Key: "traceparent", Value: parent})
+		l.properties = append(l.properties, protocol.UserProperty{Key: protocol.TraceparentProperty, Value: parent})
 	}
 	if d.caller != "" {
 		l.properties = append(l.properties, protocol.UserProperty{Key: "caller", Value: d.caller})

@@ -31,12 +31,14 @@ func (t *Teller) Published(to protocol.Recipients, m protocol.Message) {
 		t.Log.Warn("an event is not told as a CloudEvent", "topic", m.Topic, "error", err)
 		return
 	}
+	event.Traceparent = m.Property(protocol.TraceparentProperty)
 	c := cloudevent.Of(event, subject)
 	binary, structured := m, m
 	binary.Topic, structured.Topic = cloudevent.Topic(t.Topics, cloudevent.Binary, subject), cloudevent.Topic(t.Topics, cloudevent.Structured, subject)
 	binary.Retain, structured.Retain = false, false
 	binary.Payload, binary.ContentType = c.Data, protocol.ContentJSON
 	binary.UserProperties = c.Attributes()
+	structured.UserProperties = nil // the attributes are in the object
 	structured.Payload, structured.ContentType = c.Append(nil), cloudevent.ContentType
 	for _, told := range []protocol.Message{binary, structured} {
 		if _, err := t.Publish(to, told); err != nil {

@@ -2,6 +2,7 @@ package cloudevents
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -23,18 +24,21 @@ func told(t *testing.T, m protocol.Message) (messages []protocol.Message) {
 }
 
 func TestEventsAreToldInBothModes(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	event := protocol.Event{Version: protocol.Version, ID: "e", Timestamp: 1, Name: "x.y", Seq: 2, Data: []byte(`{"n":1}`)}
 	for _, topic := range []string{"event/agent", "task/t/event", "cap/c/event", "scene/HOME/c/event", "vfs/g/event", "agent/a/event"} {
-		got := told(t, protocol.Message{Topic: "aibridge/" + topic, Payload: event.Append(nil), QoS: 1, Retain: true, View: true, ContentType: protocol.ContentJSON})
+		got := told(t, protocol.Message{Topic: "aibridge/" + topic, Payload: event.Append(nil), QoS: 1, Retain: true, View: true, ContentType: protocol.ContentJSON,
+			UserProperties: []protocol.UserProperty{{Key: protocol.TraceparentProperty, Value: parent}}})
 		if len(got) != 2 {
 			t.Fatalf("%s: %d messages", topic, len(got))
 		}
 		binary, structured := got[0], got[1]
 		if binary.Topic != "aibridge/cloudevents/binary/"+topic || string(binary.Payload) != `{"n":1}` || binary.ContentType != "application/json" ||
-			binary.Property("specversion") != "1.0" || binary.Property("subject") != topic {
+			binary.Property("specversion") != "1.0" || binary.Property("subject") != topic || binary.Property("traceparent") != parent {
 			t.Errorf("%s: %+v", topic, binary)
 		}
-		if structured.Topic != "aibridge/cloudevents/structured/"+topic || structured.ContentType != "application/cloudevents+json" || len(structured.UserProperties) > 0 {
+		if structured.Topic != "aibridge/cloudevents/structured/"+topic || structured.ContentType != "application/cloudevents+json" || len(structured.UserProperties) > 0 ||
+			!strings.Contains(string(structured.Payload), `"traceparent":"`+parent+`"`) {
 			t.Errorf("%s: %+v", topic, structured)
 		}
 		for _, m := range got {
