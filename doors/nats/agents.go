@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -85,19 +84,18 @@ func (a *agents) newInstance(agent Agent) (instance, bool) {
 
 // serve subscribes to prompts, and to what is asked of the agents.
 func (a *agents) serve() error {
-	conn := a.door.conn
 	for subject, handle := range map[string]nats.MsgHandler{
 		a.subject(promptVerb, "*"): a.door.handler(a.begin, a.prompt), a.subject(statusVerb, "*"): a.status,
 	} {
-		if err := bounded(conn.QueueSubscribe(subject, agentsRoot, handle)); err != nil {
-			return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
+		if err := a.door.hear(subject, agentsRoot, handle); err != nil {
+			return err
 		}
 	}
 	for verb, tell := range map[micro.Verb]func(*instance, protocol.SpaceID) any{micro.PingVerb: a.ping, micro.InfoVerb: a.info, micro.StatsVerb: a.stats} {
 		all := "$SRV." + verb.String()
 		for _, subject := range []string{all, all + "." + agentsRoot, all + "." + agentsRoot + ".*"} {
-			if err := bounded(conn.Subscribe(subject, a.teller(tell))); err != nil {
-				return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
+			if err := a.door.hear(subject, "", a.teller(tell)); err != nil {
+				return err
 			}
 		}
 	}

@@ -74,6 +74,7 @@ type Door struct {
 	key       string // of those who show none
 	conn      *nats.Conn
 	service   *service
+	heard     []*nats.Subscription
 	agents    *agents // nil without
 	strangers chan struct{}
 	places    *fair.Semaphore
@@ -151,18 +152,29 @@ func (d *Door) serve() error {
 		d.Root + "." + skillLevel + "." + "*.*": d.handler(nil, d.skill),
 	}
 	for subject, handle := range work {
-		if err := bounded(d.conn.QueueSubscribe(subject, queue, handle)); err != nil {
-			return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
+		if err := d.hear(subject, queue, handle); err != nil {
+			return err
 		}
 	}
 	for subject, handle := range d.service.subjects() {
-		if err := bounded(d.conn.Subscribe(subject, handle)); err != nil {
-			return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
+		if err := d.hear(subject, "", handle); err != nil {
+			return err
 		}
 	}
 	if d.agents != nil {
 		return d.agents.serve()
 	}
+	return nil
+}
+
+// hear subscribes to a subject until the door closes, in a queue group unless that is
+// "".
+func (d *Door) hear(subject, group string, handle nats.MsgHandler) error {
+	s, err := d.conn.QueueSubscribe(subject, group, handle)
+	if err = bounded(s, err); err != nil {
+		return fmt.Errorf("doors.nats: subscribe to %s: %w", subject, err)
+	}
+	d.heard = append(d.heard, s)
 	return nil
 }
 
@@ -178,7 +190,7 @@ func bounded(s *nats.Subscription, err error) error {
 // while ctx lasts.
 func (d *Door) Close(ctx context.Context) error {
 	d.hush()
-	_ = d.conn.Drain() // ends the subscriptions; the connection is closed below in any case
+	d.deaf(ctx)
 	answered := make(chan struct{})
 	go func() { d.running.Wait(); close(answered) }()
 	select {
@@ -189,6 +201,28 @@ func (d *Door) Close(ctx context.Context) error {
 	<-answered
 	d.conn.Close()
 	return nil
+}
+
+// deaf ends the subscriptions, and returns when what has come by them is looked at, or
+// ctx ends. The connection stays, for the answers.
+func (d *Door) deaf(ctx context.Context) {
+	if !d.conn.IsConnected() {
+		return
+	}
+	var ends []<-chan nats.SubStatus
+	for _, s := range d.heard {
+		end := s.StatusChanged(nats.SubscriptionClosed)
+		if s.Drain() == nil { // or the connection is gone
+			ends = append(ends, end)
+		}
+	}
+	for _, end := range ends {
+		select {
+		case <-end:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // handler runs requests by a function, each on a goroutine of its own. Begin, unless
