@@ -36,6 +36,7 @@ type restoredSession struct {
 	sent    map[uint16]owedIndex    // not done, by packet identifier
 	inbound map[uint16]bool
 	sender  senderState
+	whole   bool // it begins with all that was owed to it
 }
 
 // An owedIndex is where something stands in restoredSession.owed, counted from 1; 0
@@ -275,7 +276,7 @@ func (r *restorer) one(in *recordReader) error {
 		}
 	case recReset:
 		if s != nil {
-			*s = restoredSession{session: s.session}
+			*s = restoredSession{session: s.session, whole: true}
 		}
 	default:
 		return errRecord

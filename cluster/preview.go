@@ -3,5 +3,5 @@ package cluster
 // Preview are the promises that do not hold yet where all bridges work. Each line is in
 // docs/operations.md too.
 var Preview = []string{
-	"A backup has the MQTT sessions of the bridge that makes it.",
+	"Exclusive subscriptions are refused.",
 }

@@ -79,7 +79,7 @@ func restored(t *testing.T, of *bridgetest.Node, archive []byte) *bridgetest.Nod
 	config := of.Config
 	config.Data = t.TempDir()
 	config.MQTT.Address, config.MQTTS, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	for _, secret := range []string{"seal.key", "audit.key", "pepper", "admin.key"} {
+	for _, secret := range []string{"seal.key", "audit.key", "ca.key", "pepper", "admin.key"} {
 		data, err := os.ReadFile(filepath.Join(of.Config.Data, secret))
 		if os.IsNotExist(err) {
 			continue

@@ -7,6 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/broker"
 )
 
 // A valueLine is one value of the journal in an archive. MQTT's names are
@@ -27,39 +32,123 @@ const backupAttempts = 5
 
 // backupJournal copies the journal: the values as they are at one moment,
 // then the entries up to a later one. It may be in use, by another process
-// too. Its content is in memory meanwhile.
+// too. Its content is in memory meanwhile. Journals of the bridges of a cluster
+// that all work become one, with what their clients retained: such as a bridge
+// has that works alone.
 func (s *Store) backupJournal(ctx context.Context, archive *archiveWriter) error {
-	j, err := s.OpenJournal(ctx) // so that the streams are there
-	if err != nil {
-		return err
-	}
-	values, entries, err := j.copy(ctx)
+	c, err := s.copyJournals(ctx)
 	if err != nil {
 		return err
 	}
 	if err := archive.begin(valuesSection); err != nil {
 		return err
 	}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
+	for _, key := range slices.Sorted(maps.Keys(c.Values)) {
 		archive.manifest.Values++
-		if err := archive.journalLine(valueLine{[]byte(key), values[key]}, len(key)+len(values[key])); err != nil {
+		if err := archive.journalLine(valueLine{[]byte(key), c.Values[key]}, len(key)+len(c.Values[key])); err != nil {
 			return err
 		}
 	}
 	if err := archive.begin(entriesSection); err != nil {
 		return err
 	}
-	for _, r := range entries {
-		if len(r.body) == 0 {
-			continue // see recordLog.claim
-		}
+	for _, entry := range c.Entries {
 		archive.manifest.Entries++
-		if err := archive.journalLine(entryLine{r.body}, len(r.body)); err != nil {
+		if err := archive.journalLine(entryLine{entry}, len(entry)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// copyJournals is what the journals have of all bridges.
+func (s *Store) copyJournals(ctx context.Context) (c broker.JournalCopy, err error) {
+	nodes, err := s.journalNodes(ctx)
+	if err != nil {
+		return c, err
+	}
+	if len(nodes) == 0 {
+		return s.copyJournal(ctx, "")
+	}
+	earlier, err := s.copyEach(ctx, nodes)
+	if err != nil {
+		return c, err
+	}
+	last, err := s.copyEach(ctx, nodes)
+	if err != nil {
+		return c, err
+	}
+	if c, err = broker.MergeJournals(last, earlier); err != nil {
+		return c, err
+	}
+	return c, s.copyRetained(ctx, c.Values)
+}
+
+// copyEach copies the journals of bridges, and the one that goes from whoever works to
+// whoever takes over.
+func (s *Store) copyEach(ctx context.Context, nodes []string) (all []broker.JournalCopy, err error) {
+	alone, err := s.HasJournalOf(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if alone {
+		nodes = append([]string{""}, nodes...)
+	}
+	for _, node := range nodes {
+		c, err := s.copyJournal(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// copyJournal copies the journal of a bridge, or for "" the one that goes from whoever
+// works to whoever takes over.
+func (s *Store) copyJournal(ctx context.Context, node string) (c broker.JournalCopy, err error) {
+	j, err := s.OpenJournalOf(ctx, node) // so that the streams are there
+	if err != nil {
+		return c, err
+	}
+	values, entries, err := j.copy(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.Values = values
+	for _, r := range entries {
+		if len(r.body) > 0 { // see recordLog.claim
+			c.Entries = append(c.Entries, r.body)
+		}
+	}
+	return c, nil
+}
+
+// journalNodes are the bridges that have a journal of their own, as in the names of
+// its streams.
+func (s *Store) journalNodes(ctx context.Context) (nodes []string, err error) {
+	js, err := jetstream.New(s.flow.conn)
+	if err != nil {
+		return nil, err
+	}
+	any := newJournalNames(s.options.Prefix, anyNode)
+	prefix := strings.TrimSuffix(any.values, anyNode)
+	err = insist(ctx, func(ctx context.Context) error {
+		nodes = nil
+		names := js.StreamNames(ctx, jetstream.WithStreamListSubject(strings.TrimSuffix(any.valuesSubject, anyNode)+"*"))
+		for name := range names.Name() {
+			if node, ok := strings.CutPrefix(name, prefix); ok {
+				nodes = append(nodes, node)
+			}
+		}
+		return names.Err()
+	})
+	slices.Sort(nodes)
+	return nodes, err
+}
+
+// anyNode stands for a bridge in names of which the rest is wanted.
+const anyNode = "x"
 
 // journalLine writes a line that takes somewhat more than size bytes.
 func (a *archiveWriter) journalLine(line any, size int) error {
@@ -138,6 +227,35 @@ type journalRestorer struct {
 	bytes   int
 }
 
+// forgetCluster deletes what bridges of a cluster that all work have of MQTT sessions and
+// retained messages. Those that work again make it anew.
+func (s *Store) forgetCluster(ctx context.Context) error {
+	nodes, err := s.journalNodes(ctx)
+	if err != nil {
+		return err
+	}
+	flow, state := []string{s.options.Prefix + retainedStream, s.options.Prefix + sessionsStream}, []string{}
+	for _, node := range nodes {
+		names := newJournalNames(s.options.Prefix, node)
+		flow, state = append(flow, names.values, names.entries), append(state, names.extent)
+	}
+	return errors.Join(deleteStreams(ctx, s.flow, flow), deleteStreams(ctx, s.state, state))
+}
+
+// deleteStreams deletes those streams that are there.
+func deleteStreams(ctx context.Context, l *connection, streams []string) error {
+	js, err := jetstream.New(l.conn)
+	if err != nil {
+		return err
+	}
+	for _, stream := range streams {
+		if err := js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("stream %s: %w", stream, err)
+		}
+	}
+	return nil
+}
+
 // emptyJournal empties the journal and returns it for a restore.
 func (s *Store) emptyJournal(ctx context.Context) (*Journal, error) {
 	j, err := s.OpenJournal(ctx)
@@ -206,19 +324,28 @@ func parseEntryLine(line []byte) ([]byte, error) {
 	return l.Entry, nil
 }
 
-// journalMessages is the number of messages that the journal has.
-func (s *Store) journalMessages(ctx context.Context) (uint64, error) {
-	j, err := s.OpenJournal(ctx)
-	if err != nil {
+// journalMessages is the number of messages that the journals have.
+func (s *Store) journalMessages(ctx context.Context) (sum uint64, err error) {
+	if _, err := s.OpenJournal(ctx); err != nil { // so that the streams are there
 		return 0, err
 	}
-	values, err := inspect(ctx, s.flow, j.values.stream)
+	nodes, err := s.journalNodes(ctx)
 	if err != nil {
 		return 0, unavailable(err)
 	}
-	entries, err := inspect(ctx, s.flow, j.entries.stream)
-	if err != nil {
-		return 0, unavailable(err)
+	own := newJournalNames(s.options.Prefix, s.options.Node)
+	streams := []string{own.values, own.entries}
+	for _, node := range nodes {
+		if of := newJournalNames(s.options.Prefix, node); of != own {
+			streams = append(streams, of.values, of.entries)
+		}
 	}
-	return values.State.Messages + entries.State.Messages, nil
+	for _, stream := range streams {
+		info, err := inspect(ctx, s.flow, stream)
+		if err != nil {
+			return 0, unavailable(err)
+		}
+		sum += info.State.Messages
+	}
+	return sum, nil
 }

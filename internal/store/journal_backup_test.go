@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -97,5 +98,95 @@ func TestAJournalIsBackedUpWhileItIsWritten(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestARestoreForgetsTheJournalsOfAllBridges restores over the journals, the retained
+// messages and the session log of bridges that all worked. It refuses to without force.
+func TestARestoreForgetsTheJournalsOfAllBridges(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	s := open(t, n, Options{})
+	var archive bytes.Buffer
+	if _, err := s.Backup(t.Context(), &archive, BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []string{"b1", "b.2"} {
+		j, err := s.OpenJournalOf(t.Context(), node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded(t, j)
+		write(t, j, "entry", set("s/key", "value"))
+		j.Close()
+	}
+	retained, err := s.OpenRetained(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := retained.Put(t.Context(), []broker.RetainedValue{{Key: "r/key", Value: []byte("value")}}); err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := s.OpenSessions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessions.Append(t.Context(), "id", []byte("record")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, nil)
+	wantCode(t, err, protocol.InvalidState)
+	if _, err := s.Restore(t.Context(), bytes.NewReader(archive.Bytes()), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []string{"b1", "b.2"} {
+		j, err := s.OpenJournalOf(t.Context(), node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := loaded(t, j); len(got.values)+len(got.entries) > 0 {
+			t.Errorf("%s still has %v", node, got)
+		}
+	}
+	values := make(map[string][]byte)
+	if err := s.copyRetained(t.Context(), values); err != nil || len(values) > 0 {
+		t.Errorf("retained are %v, %v", values, err)
+	}
+	if _, err := inspect(t.Context(), s.flow, sessions.stream); !isMissing(err) {
+		t.Errorf("the session log is there: %v", err)
+	}
+}
+
+// TestABackupHasWhatClientsOfAClusterRetained has one message replaced and one removed
+// since the bridges all work.
+func TestABackupHasWhatClientsOfAClusterRetained(t *testing.T) {
+	s := open(t, embedded(t, t.TempDir()), Options{Node: "b1"})
+	if _, err := s.OpenJournal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alone, err := s.OpenJournalOf(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded(t, alone)
+	write(t, alone, "", set("r/kept", "1"), set("r/replaced", "1"), set("r/removed", "1"))
+	retained, err := s.OpenRetained(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []broker.RetainedValue{{Key: "r/replaced", Value: []byte("2")}, {Key: "r/removed"}, {Key: "r/new", Value: []byte("1")}} {
+		if _, err := retained.Put(t.Context(), []broker.RetainedValue{v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := s.copyJournals(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for key, value := range c.Values {
+		got[key] = string(value)
+	}
+	if want := map[string]string{"r/kept": "1", "r/replaced": "2", "r/new": "1"}; !maps.Equal(got, want) {
+		t.Errorf("the values are %v, want %v", got, want)
 	}
 }

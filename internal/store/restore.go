@@ -186,6 +186,9 @@ func (s *Store) replace(ctx context.Context, archive io.Reader, registry *stream
 			return err
 		}
 	}
+	if err := s.forgetCluster(ctx); err != nil {
+		return err
+	}
 	journal, err := s.emptyJournal(ctx)
 	if err != nil {
 		return err

@@ -27,6 +27,8 @@ type RetainedLog struct {
 }
 
 const (
+	// retainedStream follows the prefix in the stream's name.
+	retainedStream = "-retained"
 	// removedFor is the time that it is kept that a key is gone. Who follows the stream
 	// is never behind by as much.
 	removedFor = time.Hour
@@ -38,7 +40,7 @@ const (
 func (s *Store) OpenRetained(ctx context.Context) (*RetainedLog, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
-	l := &RetainedLog{store: s, stream: s.options.Prefix + "-retained", subject: s.options.Prefix + ".retained."}
+	l := &RetainedLog{store: s, stream: s.options.Prefix + retainedStream, subject: s.options.Prefix + ".retained."}
 	return l, s.makeStream(ctx, s.flow, jetstream.StreamConfig{
 		Name:              l.stream,
 		Description:       "AI Bridge: retained messages of the clients of all bridges",
@@ -115,6 +117,28 @@ func parseRetained(data []byte) (key string, value []byte, ok bool) {
 	}
 	data = data[head:]
 	return string(data[:n]), data[n:], true
+}
+
+// copyRetained adds to values what clients of a cluster have retained, if there is any.
+func (s *Store) copyRetained(ctx context.Context, values map[string][]byte) error {
+	stream := s.options.Prefix + retainedStream
+	if _, err := inspect(ctx, s.flow, stream); isMissing(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return readStream(ctx, s.flow, stream, func(m message) error {
+		key, value, ok := parseRetained(m.Data)
+		switch {
+		case !ok:
+			return &integrityError{subject: stream, revision: m.seq, err: errors.New("a retained message is damaged")}
+		case len(value) == 0:
+			delete(values, key) // of the time before the cluster
+		default:
+			values[key] = value
+		}
+		return nil
+	})
 }
 
 // Follow calls take for every value in the order of the stream, from the first

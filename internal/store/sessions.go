@@ -15,11 +15,14 @@ type SessionLog struct {
 	subject string
 }
 
+// sessionsStream follows the prefix in the stream's name.
+const sessionsStream = "-sessions"
+
 // OpenSessions makes the stream if it is missing.
 func (s *Store) OpenSessions(ctx context.Context) (*SessionLog, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
-	l := &SessionLog{store: s, stream: s.options.Prefix + "-sessions", subject: s.options.Prefix + ".sessions"}
+	l := &SessionLog{store: s, stream: s.options.Prefix + sessionsStream, subject: s.options.Prefix + ".sessions"}
 	return l, s.makeStream(ctx, s.flow, jetstream.StreamConfig{
 		Name:        l.stream,
 		Description: "AI Bridge: which bridge owns which MQTT session",
