@@ -48,6 +48,8 @@ type conn struct {
 	refusedAt int64           // when that was
 	ex        *authentication // enhanced authentication, while it may go on
 
+	late lateness
+
 	// Set on CONNECT.
 	version   byte
 	problem   bool // reason strings and user properties are wanted (MQTT 5)
@@ -61,13 +63,14 @@ type conn struct {
 	mu       sync.Mutex
 	out      outbox
 	outAlias map[string]uint16
-	turn     *turn // whose end will flush
-	queued   bool  // the flusher will flush
-	riding   int64 // since when acknowledgements wait for a packet to leave with, 0 if none do
-	walks    int   // how many acknowledgements do not wait so
-	closed   bool  // nothing may be added to the outbox
-	gone     bool  // the transport is closed
-	since    int64 // when the outbox was blocked, or last got on, or the end began
+	turn     *turn  // whose end will flush
+	queued   bool   // the flusher will flush
+	riding   int64  // since when acknowledgements wait for a packet to leave with, 0 if none do
+	walks    int    // how many acknowledgements do not wait so
+	closed   bool   // nothing may be added to the outbox
+	gone     bool   // the transport is closed
+	since    int64  // when the outbox was blocked, or last got on, or the end began
+	dropped  uint64 // messages of QoS 0 that found no room in the outbox
 	owed     []pendingAck
 	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
 }

@@ -98,6 +98,7 @@ func (t *turn) send(s *session, retain bool, ids []uint32) deliveryResult {
 	}
 	if c.out.size > t.b.options.Limits.OutboxBytes {
 		t.count.dropped++
+		c.dropped++
 		return full
 	}
 	t.count.sent[0]++
@@ -127,6 +128,7 @@ func (t *turn) sendLater(s *session, p pending) deliveryResult {
 	}
 	if s.zeros.bytes-s.zeros.freeBytes > t.b.options.Limits.OutboxBytes {
 		t.count.dropped++
+		s.dropped++
 		return full
 	}
 	p.msg = t.keep()
@@ -378,6 +380,9 @@ func (t *turn) pumpLocked(s *session, c *conn) {
 	s.late.Store(!done)
 	done = t.resend(s, c) && t.drain(s, c) && done
 	s.behind.Store(!done)
+	if done {
+		c.late.caughtUp()
+	}
 }
 
 // resend sends what an earlier connection left unacknowledged, in order and

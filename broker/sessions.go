@@ -32,9 +32,10 @@ type SessionInfo struct {
 	Expiry        time.Duration // how long it is kept without a connection
 	Expires       time.Time     // when it ends, while it is not connected
 	Subscriptions []SubscriptionInfo
-	Inflight      int    // sent and not acknowledged
-	Queued        int    // QoS 1 and 2 messages that wait
-	Dropped       uint64 // messages that found no room, since the broker started
+	Inflight      int       // sent and not acknowledged
+	Queued        int       // QoS 1 and 2 messages that wait
+	Dropped       uint64    // messages that found no room, since the broker started; of QoS 0 by this connection
+	Late          time.Time // since when messages wait for a connected client; zero if it keeps up
 	QueuedBytes   int
 	Outbox        int    // bytes the socket has not taken
 	Will          string // topic of the will, "" without one
@@ -129,7 +130,11 @@ func (b *Broker) info(s *session) (i SessionInfo, ok bool) {
 		}
 		c.mu.Lock()
 		i.Outbox = c.out.size
+		i.Dropped += c.dropped
 		c.mu.Unlock()
+		if since := c.late.since.Load(); since != 0 {
+			i.Late = b.clock.Wall(since)
+		}
 	} else if s.expires != 0 {
 		i.Expires = b.clock.Wall(s.expires)
 	}

@@ -25,6 +25,7 @@ type stats struct {
 	dropped, refusedPublish atomic.Uint64
 	overflowed              atomic.Uint64
 	wills, connects         atomic.Uint64
+	slow                    atomic.Int64       // clients that do not keep up
 	disconnects, refusals   [256]atomic.Uint64 // by reason
 
 	mu    sync.Mutex
@@ -135,6 +136,7 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	}
 	n := s.b.counters()
 	gauge("clients", "Connected clients.", float64(n.clients))
+	gauge("slow_clients", "Connected clients for which messages have been waiting for more than ten seconds.", float64(s.slow.Load()))
 	gauge("sessions", "Sessions, connected or kept.", float64(n.sessions))
 	gauge("subscriptions", "Subscriptions.", float64(n.subscriptions))
 	gauge("retained", "Retained messages.", float64(n.retained))

@@ -160,6 +160,8 @@ func (k *timers) work(t *turn) {
 // patrol ends connections that are over one of their times.
 func (b *Broker) patrol(t *turn) {
 	today := b.clock.Now()
+	slow := 0
+	defer func() { b.stats.slow.Store(int64(slow)) }()
 	for _, c := range b.allConns() {
 		c.mu.Lock()
 		gone, closed, since, blocked := c.gone, c.closed, c.since, c.out.blocked
@@ -176,6 +178,9 @@ func (b *Broker) patrol(t *turn) {
 				c.end(0, "", t.now)
 			}
 		case phase == phaseOpen:
+			if c.late.look(c, blocked, t.now) {
+				slow++
+			}
 			if blocked && t.now-since > int64(limits.WriteTimeout) {
 				t.leave(c, "write timeout")
 				c.abort()

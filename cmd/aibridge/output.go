@@ -232,7 +232,7 @@ func field(name string, value any) string {
 
 func moment(name string) bool {
 	switch name {
-	case "at", "since", "modified", "deadline", "last_heartbeat", "last_sync_time":
+	case "at", "since", "late_since", "modified", "deadline", "last_heartbeat", "last_sync_time":
 		return true
 	}
 	return strings.HasSuffix(name, "_at")

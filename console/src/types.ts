@@ -3552,6 +3552,7 @@ export interface Commands {
       bridge_id?: string;
       client_id: string;
       credential?: string;
+      dropped: number;
       expires_at?: number;
       expiry: number;
       filters: {
@@ -3560,6 +3561,7 @@ export interface Commands {
         shared?: boolean;
       }[];
       inflight: number;
+      late_since?: number;
       listener?: string;
       method?: string;
       outbox_bytes: number;
@@ -3594,7 +3596,7 @@ export interface Commands {
       find?: string;
       limit?: number;
       principal?: string;
-      sort?: "id" | "-id" | "principal" | "-principal" | "subscriptions" | "-subscriptions" | "inflight" | "-inflight" | "queued" | "-queued";
+      sort?: "id" | "-id" | "principal" | "-principal" | "subscriptions" | "-subscriptions" | "inflight" | "-inflight" | "queued" | "-queued" | "dropped" | "-dropped" | "late" | "-late";
       space_id?: string;
       state?: "connected" | "kept";
     };
@@ -3604,8 +3606,10 @@ export interface Commands {
         bridge_id?: string;
         client_id: string;
         credential?: string;
+        dropped: number;
         expires_at?: number;
         inflight: number;
+        late_since?: number;
         listener?: string;
         method?: string;
         principal: string;

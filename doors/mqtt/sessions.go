@@ -81,7 +81,7 @@ func sessionInfo(b broker.SessionInfo) session.Info {
 		ClientID: b.ClientID, Principal: b.Principal, Space: b.Space, Method: b.Method, Credential: b.Credential, Connected: b.Connected, Since: b.Since, Remote: b.Remote,
 		Listener: b.Listener, Version: b.Version, Expiry: b.Expiry, Expires: b.Expires,
 		Subscriptions: len(b.Subscriptions), Inflight: b.Inflight, Queued: b.Queued, QueuedBytes: b.QueuedBytes,
-		Outbox: b.Outbox, Will: b.Will,
+		Outbox: b.Outbox, Dropped: b.Dropped, Late: b.Late, Will: b.Will,
 	}
 	for _, s := range b.Subscriptions {
 		info.Filters = append(info.Filters, session.Filter(s))

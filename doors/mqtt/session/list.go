@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 
 	"github.com/aibridge/aibridge/commands"
@@ -25,7 +26,7 @@ type ListParams struct {
 	State     State            `json:"state,omitempty" enum:"connected,kept" doc:"only sessions with a client, or without"`
 	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only sessions of this owner"`
 	Find      string           `json:"find,omitempty" len:"1-128" doc:"only sessions with this text in their client id or owner, whatever its case"`
-	Sort      string           `json:"sort,omitempty" enum:"id,-id,principal,-principal,subscriptions,-subscriptions,inflight,-inflight,queued,-queued" doc:"field to sort by, the highest first behind a minus; by client id if absent"`
+	Sort      string           `json:"sort,omitempty" enum:"id,-id,principal,-principal,subscriptions,-subscriptions,inflight,-inflight,queued,-queued,dropped,-dropped,late,-late" doc:"field to sort by, the highest first behind a minus: -late has first for whom messages have waited longest; by client id if absent"`
 	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor    string           `json:"cursor,omitempty" len:"1-88000" doc:"next_cursor of the page before"`
 }
@@ -52,7 +53,17 @@ var order = listing.Order[View]{
 		"subscriptions": func(v View) listing.Key { return listing.Number(int64(v.Subscriptions)) },
 		"inflight":      func(v View) listing.Key { return listing.Number(int64(v.Inflight)) },
 		"queued":        func(v View) listing.Key { return listing.Number(int64(v.Queued)) },
+		"dropped":       func(v View) listing.Key { return listing.Number(v.Dropped) },
+		"late":          func(v View) listing.Key { return listing.Number(v.late()) },
 	},
+}
+
+// late grows with the time for which messages have waited for the client.
+func (v *View) late() int64 {
+	if v.LateSince == 0 {
+		return 0
+	}
+	return math.MaxInt64 - v.LateSince
 }
 
 // List shows the sessions of a space.

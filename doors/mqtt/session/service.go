@@ -2,6 +2,7 @@ package session
 
 import (
 	"iter"
+	"math"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -44,11 +45,13 @@ type Info struct {
 	Expires       time.Time     // when it ends, while it is not connected
 	Subscriptions int
 	Filters       []Filter
-	Inflight      int    // messages sent and not acknowledged
-	Queued        int    // messages that wait
-	QueuedBytes   int    // of these
-	Outbox        int    // bytes the client's socket has not taken
-	Will          string // topic of the will, "" without one
+	Inflight      int       // messages sent and not acknowledged
+	Queued        int       // messages that wait
+	Dropped       uint64    // messages that found no room
+	Late          time.Time // since when messages wait for a connected client; zero if it keeps up
+	QueuedBytes   int       // of these
+	Outbox        int       // bytes the client's socket has not taken
+	Will          string    // topic of the will, "" without one
 }
 
 // A Filter is one subscription of a session.
@@ -102,6 +105,8 @@ type View struct {
 	Subscriptions int              `json:"subscriptions" doc:"number"`
 	Inflight      int              `json:"inflight" doc:"messages sent and not acknowledged"`
 	Queued        int              `json:"queued" doc:"messages that wait"`
+	Dropped       int64            `json:"dropped" doc:"messages that found no room: of QoS 1 and 2 since the bridge has the session, of QoS 0 since the client connected"`
+	LateSince     int64            `json:"late_since,omitempty" doc:"time since which messages wait for a connected client, Unix milliseconds; absent if it keeps up"`
 	Bridge        string           `json:"bridge_id,omitempty" doc:"the bridge of a cluster that has it; absent where one works alone"`
 }
 
@@ -129,6 +134,10 @@ func (s *Service) view(i *Info) View {
 		ClientID: i.ClientID, Principal: i.Principal, Space: i.space(), Method: i.Method, Credential: i.Credential, State: i.state(),
 		Protocol: protocolName(i.Version), Listener: i.Listener, Remote: i.Remote,
 		Subscriptions: i.Subscriptions, Inflight: i.Inflight, Queued: i.Queued,
+		Dropped: int64(min(i.Dropped, math.MaxInt64)),
+	}
+	if !i.Late.IsZero() {
+		v.LateSince = i.Late.UnixMilli()
 	}
 	if !i.Connected && !i.Expires.IsZero() {
 		v.ExpiresAt = i.Expires.UnixMilli()

@@ -67,10 +67,10 @@ var (
 func house() *fake {
 	return &fake{sessions: []Info{
 		{ClientID: "lamp", Principal: "alice", Space: protocol.DefaultSpace, Connected: true, Remote: "127.0.0.1:5000",
-			Listener: "mqtt", Version: 5, Subscriptions: 1, Filters: []Filter{{Filter: "lamp/#", QoS: 1}}, Inflight: 2, Queued: 3, QueuedBytes: 30, Outbox: 7, Will: "lamp/gone"},
-		{ClientID: "away", Principal: "alice", Version: 4, Expiry: time.Hour, Expires: ends},
+			Listener: "mqtt", Version: 5, Subscriptions: 1, Filters: []Filter{{Filter: "lamp/#", QoS: 1}}, Inflight: 2, Queued: 3, QueuedBytes: 30, Outbox: 7, Will: "lamp/gone", Late: ends.Add(-time.Minute)},
+		{ClientID: "away", Principal: "alice", Version: 4, Dropped: 5, Expiry: time.Hour, Expires: ends},
 		{ClientID: "lab/1", Principal: "carol", Space: "lab", Connected: true, Version: 3, Expiry: time.Hour},
-		{ClientID: "door", Principal: "bob", Space: protocol.DefaultSpace, Connected: true, Version: 5, Expiry: (1<<32 - 1) * time.Second},
+		{ClientID: "door", Principal: "bob", Space: protocol.DefaultSpace, Connected: true, Version: 5, Expiry: (1<<32 - 1) * time.Second, Late: ends.Add(-time.Hour)},
 	}}
 }
 
@@ -104,6 +104,9 @@ func TestSessionsAreListedBySpaceStateAndOwner(t *testing.T) {
 		"those of one owner":            {root, ListParams{Principal: "alice"}, "away lamp", 2},
 		"those with a text":             {root, ListParams{Find: "LAM"}, "lamp", 1},
 		"backwards":                     {root, ListParams{Sort: "-id"}, "lamp door away", 3},
+		"who is late for longest first": {root, ListParams{Sort: "-late"}, "door lamp away", 3},
+		"who keeps up first":            {root, ListParams{Sort: "late"}, "away lamp door", 3},
+		"who missed most first":         {root, ListParams{Sort: "-dropped"}, "away lamp door", 3},
 		"the first page":                {root, ListParams{Limit: 2}, "away door", 3},
 		"the last page":                 {root, ListParams{Limit: 2, Cursor: "door"}, "lamp", 3},
 		"beyond the last page":          {root, ListParams{Cursor: "zebra"}, "", 3},
@@ -151,15 +154,15 @@ func TestASessionIsShown(t *testing.T) {
 	for id, want := range map[string]GetResult{
 		"lamp": {
 			View: View{ClientID: "lamp", Principal: "alice", Space: "default", State: Connected, Protocol: "5.0", Listener: "mqtt",
-				Remote: "127.0.0.1:5000", Subscriptions: 1, Inflight: 2, Queued: 3},
+				Remote: "127.0.0.1:5000", Subscriptions: 1, Inflight: 2, Queued: 3, LateSince: ends.Add(-time.Minute).UnixMilli()},
 			QueuedBytes: 30, Outbox: 7, Will: "lamp/gone", Filters: []Filter{{Filter: "lamp/#", QoS: 1}},
 		},
 		"away": {
-			View:   View{ClientID: "away", Principal: "alice", Space: "default", State: Kept, Protocol: "3.1.1", ExpiresAt: ends.UnixMilli()},
+			View:   View{ClientID: "away", Principal: "alice", Space: "default", State: Kept, Protocol: "3.1.1", ExpiresAt: ends.UnixMilli(), Dropped: 5},
 			Expiry: 3600, Filters: []Filter{},
 		},
 		"door": {
-			View:   View{ClientID: "door", Principal: "bob", Space: "default", State: Connected, Protocol: "5.0"},
+			View:   View{ClientID: "door", Principal: "bob", Space: "default", State: Connected, Protocol: "5.0", LateSince: ends.Add(-time.Hour).UnixMilli()},
 			Expiry: forever, Filters: []Filter{},
 		},
 	} {

@@ -3550,6 +3550,7 @@ export interface Commands {
             bridge_id?: string;
             client_id: string;
             credential?: string;
+            dropped: number;
             expires_at?: number;
             expiry: number;
             filters: {
@@ -3558,6 +3559,7 @@ export interface Commands {
                 shared?: boolean;
             }[];
             inflight: number;
+            late_since?: number;
             listener?: string;
             method?: string;
             outbox_bytes: number;
@@ -3592,7 +3594,7 @@ export interface Commands {
             find?: string;
             limit?: number;
             principal?: string;
-            sort?: "id" | "-id" | "principal" | "-principal" | "subscriptions" | "-subscriptions" | "inflight" | "-inflight" | "queued" | "-queued";
+            sort?: "id" | "-id" | "principal" | "-principal" | "subscriptions" | "-subscriptions" | "inflight" | "-inflight" | "queued" | "-queued" | "dropped" | "-dropped" | "late" | "-late";
             space_id?: string;
             state?: "connected" | "kept";
         };
@@ -3602,8 +3604,10 @@ export interface Commands {
                 bridge_id?: string;
                 client_id: string;
                 credential?: string;
+                dropped: number;
                 expires_at?: number;
                 inflight: number;
+                late_since?: number;
                 listener?: string;
                 method?: string;
                 principal: string;
