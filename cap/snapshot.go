@@ -144,6 +144,9 @@ func ReadSnapshot(space protocol.SpaceID, id protocol.CapID, files map[string][]
 		if !there && f.name != CapFile {
 			continue
 		}
+		if !there {
+			return Snapshot{}, badFile(f.name, "is missing")
+		}
 		if err := decodeStrictly(data, f.into); err != nil {
 			return Snapshot{}, badFile(f.name, err.Error())
 		}

@@ -81,8 +81,10 @@ func (s *Service) recoverHere(ctx context.Context, who *protocol.Principal, p Re
 			return RecoverResult{}, err
 		}
 	}
-	if err := s.o.Channels.Check(at.space, at.id, r.documents); err != nil {
-		return RecoverResult{}, err
+	if r.documents != nil {
+		if err := s.o.Channels.Check(at.space, at.id, r.documents); err != nil {
+			return RecoverResult{}, err
+		}
 	}
 	if err := r.compare(ctx); err != nil {
 		return RecoverResult{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -451,6 +452,36 @@ func TestRecoveryIsCareful(t *testing.T) {
 	}
 	if _, ok := h.Documents(protocol.DefaultSpace, "home"); ok {
 		t.Fatal("nonsense brought something back")
+	}
+}
+
+// A snapshot from before the mirror stored the documents brings back files, and
+// leaves the Cap described as it is.
+func TestASnapshotWithoutDocumentsIsOfFilesAlone(t *testing.T) {
+	memory := vfstest.NewMemory() // the faulty one has no snapshots
+	h := newHouse(t, func(o *Options) { o.Files = func(protocol.SpaceID) vfs.Files { return memory } })
+	first, err := memory.Put(t.Context(), vfs.MirrorGroup, "home/disk/f", strings.NewReader("first"), vfs.PutOptions{Size: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.declare("home", `{"name":"Home"}`)
+	h.synced()
+	if _, err := h.write("disk/f", "second"); err != nil {
+		t.Fatal(err)
+	}
+	result, err := h.Recover(t.Context(), call(owner), RecoverParams{Cap: "home", Snapshot: strconv.FormatUint(first.Version, 10)})
+	if err != nil || result.Status != "recovered" || len(result.Files) != 1 || result.Files[0].Path != "/vfs/cap/home/disk/f" {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(h.dir, "default", "home", "disk", "f")); err != nil || string(data) != "first" {
+		t.Errorf("the file holds %q, %v", data, err)
+	}
+	if known, _ := h.Documents(protocol.DefaultSpace, "home"); string(known["cap.json"]) != `{"name":"Home"}` {
+		t.Errorf("the Cap is described by %s", known)
+	}
+	h.remove("home")
+	if _, err := h.Recover(t.Context(), call(owner), RecoverParams{Cap: "home", Snapshot: strconv.FormatUint(first.Version, 10)}); protocol.CodeOf(err) != protocol.SyncFailed {
+		t.Errorf("a Cap that is gone, without documents: %v", err)
 	}
 }
 

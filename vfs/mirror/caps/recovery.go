@@ -29,8 +29,8 @@ type recovery struct {
 	snapshot uint64 // 0: the files as they are
 
 	there     map[string]vfs.File // by path in the Cap
-	documents map[string][]byte
-	changes   []RecoveredFile // with paths in the Cap
+	documents map[string][]byte   // nil: the Cap stays described as it is
+	changes   []RecoveredFile     // with paths in the Cap
 }
 
 // look lists the VFS's files.
@@ -73,7 +73,21 @@ func (r *recovery) look(ctx context.Context) error {
 		}
 		r.documents[name] = content
 	}
+	r.describe()
 	return nil
+}
+
+// describe has a Cap that exists stay as it is now where the snapshot has not all
+// documents: it is from a moment when the mirror had not stored them.
+func (r *recovery) describe() {
+	_, exists := r.s.o.Channels.Documents(r.space, r.id)
+	if !exists || len(r.there) == 0 || len(r.documents) == len(documents) {
+		return
+	}
+	r.documents = nil
+	for _, name := range documents {
+		delete(r.there, name)
+	}
 }
 
 // read fetches a small file.
@@ -190,8 +204,10 @@ func (r *recovery) carryOut(ctx context.Context) error {
 	if len(r.changes) == 0 {
 		return nil
 	}
-	if err := r.s.o.Channels.Restore(ctx, r.space, r.id, r.documents); err != nil {
-		return err
+	if r.documents != nil {
+		if err := r.s.o.Channels.Restore(ctx, r.space, r.id, r.documents); err != nil {
+			return err
+		}
 	}
 	r.s.Changed(r.space, r.id) // it may be a new one
 	r.s.mu.Lock()
