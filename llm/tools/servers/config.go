@@ -33,6 +33,9 @@ type Config struct {
 	Prompts []string      `yaml:"prompts" doc:"which of its prompts are offered, by pattern; all by default"`
 	Spaces  []string      `yaml:"spaces" doc:"tenants that may use it; * is any; only the default space when empty"`
 	Timeout time.Duration `yaml:"timeout" doc:"time that a call may take; 60s by default"`
+
+	Sampling Sampling `yaml:"sampling" doc:"whether it may ask models of the bridge meanwhile"`
+	Roots    []string `yaml:"roots" doc:"folders that it is told to work in, as file:// URIs; none by default"`
 }
 
 // Ways to approve tools.
@@ -40,6 +43,9 @@ const (
 	ApproveFirst = "first"
 	ApproveEach  = "each"
 )
+
+// maxRoots bounds the folders that a server is told.
+const maxRoots = 64
 
 // riskAsk has a person agree to every call, and maxTimeout bounds how long one may take.
 const (
@@ -75,6 +81,17 @@ func (c *Config) Check() error {
 		if why := cleartext.Exposes(u); why != "" && (len(c.Headers) > 0 || u.RawQuery != "") { // which may hold a key
 			return errors.New("url: " + why)
 		}
+	}
+	for _, uri := range c.Roots {
+		if u, err := url.Parse(uri); err != nil || u.Scheme != "file" || u.Host != "" || !strings.HasPrefix(u.Path, "/") || len(uri) > maxURI {
+			return fmt.Errorf("roots: %.200q is no URI of a folder, such as file:///srv/shared", uri)
+		}
+	}
+	if len(c.Roots) > maxRoots {
+		return fmt.Errorf("roots: more than %d", maxRoots)
+	}
+	if err := c.Sampling.Check(); err != nil {
+		return err
 	}
 	for name, value := range c.Headers {
 		if !strings.Contains(value, "env:") && !strings.Contains(value, "file:") {

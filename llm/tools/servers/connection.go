@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -58,12 +59,15 @@ type connection struct {
 	shared  bool                 // others have called as well
 
 	followed map[string]int // followers of its resources, by URI
+
+	places *fair.Semaphore // for sessions that calls have for themselves
 }
 
 func newConnection(s *Service, c *Config) *connection {
 	l := &connection{
 		service: s, config: c, key: c.Name, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
 		calls: make(map[string]*underway), library: &library{}, offer: &library{}, followed: make(map[string]int),
+		places: fair.New(fair.Options{Capacity: maxOwnSessions, What: "sessions with the MCP server"}),
 	}
 	l.reader = l.readingTool()
 	return l
@@ -188,8 +192,8 @@ func (l *connection) connect(ctx context.Context) (*sdk.ClientSession, error) {
 
 // client is the bridge as the server sees it.
 func (l *connection) client() *sdk.Client {
-	return sdk.NewClient(&sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}, &sdk.ClientOptions{
-		Capabilities:                &sdk.ClientCapabilities{}, // it is asked for nothing: neither models nor people nor folders
+	options := &sdk.ClientOptions{
+		Capabilities:                l.capabilities(),
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.look() },
 		ResourceListChangedHandler:  func(context.Context, *sdk.ResourceListChangedRequest) { l.look() },
 		PromptListChangedHandler:    func(context.Context, *sdk.PromptListChangedRequest) { l.look() },
@@ -200,7 +204,11 @@ func (l *connection) client() *sdk.Client {
 			}
 		},
 		LoggingMessageHandler: func(_ context.Context, r *sdk.LoggingMessageRequest) { l.logged(r.Params) },
-	})
+	}
+	if l.config.Sampling.On {
+		options.CreateMessageWithToolsHandler = outsideOfCalls
+	}
+	return l.withRoots(sdk.NewClient(l.implementation(), options))
 }
 
 // look has the tools listed anew, or the server tried at once if it is down.

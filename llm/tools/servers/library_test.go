@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -52,7 +53,12 @@ func addPrompt(s *sdk.Server, description string) {
 // run runs a command, and reads its result.
 func run[T any](t *testing.T, w *world, command, params string) (result T, err error) {
 	t.Helper()
-	answer, err := w.invoke(t.Context(), w.env, command, json.RawMessage(params))
+	return runAs[T](t, w, w.env, command, params)
+}
+
+func runAs[T any](t *testing.T, w *world, env tools.Environment, command, params string) (result T, err error) {
+	t.Helper()
+	answer, err := w.invoke(t.Context(), env, command, json.RawMessage(params))
 	if err == nil {
 		if err := json.Unmarshal(answer, &result); err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ func (s *Service) Complete(ctx context.Context, call *commands.Call, p CompleteP
 	if p.Template != "" {
 		about = semconv.MCPResource.String(p.Template)
 	}
-	err = l.ask(ctx, call, errand{"completion/complete", about}, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
+	err = l.ask(ctx, call, errand{"completion/complete", about}, nil, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
 		params.Meta = meta
 		answer, failed = session.Complete(ctx, params)
 		return failed

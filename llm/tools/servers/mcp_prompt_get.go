@@ -63,7 +63,7 @@ func (s *Service) Prompt(ctx context.Context, call *commands.Call, p PromptParam
 		return PromptResult{}, protocol.InvalidParam("arguments", "must be an object with a text for each argument")
 	}
 	var answer *sdk.GetPromptResult
-	err = l.ask(ctx, call, errand{"prompts/get", semconv.MCPPrompt.String(p.Prompt)}, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
+	err = l.ask(ctx, call, errand{"prompts/get", semconv.MCPPrompt.String(p.Prompt)}, nil, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
 		answer, failed = session.GetPrompt(ctx, &sdk.GetPromptParams{Meta: meta, Name: p.Prompt, Arguments: arguments})
 		return failed
 	})

@@ -56,7 +56,7 @@ func (s *Service) Read(ctx context.Context, call *commands.Call, p ReadParams) (
 		return ReadResult{}, protocol.Errorf(protocol.NotFound, "this is no URI of a resource of the server's own").With("server", p.Server)
 	}
 	var answer *sdk.ReadResourceResult
-	err = l.ask(ctx, call, errand{"resources/read", semconv.MCPResource.String(p.URI)}, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
+	err = l.ask(ctx, call, errand{"resources/read", semconv.MCPResource.String(p.URI)}, nil, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
 		answer, failed = session.ReadResource(ctx, &sdk.ReadResourceParams{Meta: meta, URI: p.URI})
 		return failed
 	})

@@ -48,6 +48,7 @@ type CallResult struct {
 	Text    string          `json:"text" doc:"the result as text"`
 	Media   []Media         `json:"media,omitempty" doc:"images, audio and video of the result, in its order; absent if there are none"`
 	Content []Content       `json:"content,omitempty" doc:"all of the result in its order; absent if it is one text"`
+	Sampled *Sampled        `json:"sampled,omitempty" doc:"questions of the server to models of the bridge meanwhile; absent if there were none"`
 	IsError bool            `json:"is_error" doc:"the tool says that it failed; text says why"`
 }
 
@@ -91,14 +92,17 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 		return CallResult{}, protocol.Errorf(protocol.NotFound, "the server has no approved tool %.100q", p.Tool).With("server", p.Server)
 	}
 	var result *sdk.CallToolResult
-	err = l.ask(ctx, call, errand{"tools/call", semconv.ToolName.String(p.Tool)}, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
+	asked := l.sampler(call)
+	err = l.ask(ctx, call, errand{"tools/call", semconv.ToolName.String(p.Tool)}, asked, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
 		result, failed = session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: p.Tool, Arguments: p.Arguments})
 		return failed
 	})
 	if err != nil {
 		return CallResult{}, l.explain(ctx, err)
 	}
-	return read(p, result), nil
+	got := read(p, result)
+	got.Sampled = asked.summary()
+	return got, nil
 }
 
 // explain says what a failed call means to the caller.

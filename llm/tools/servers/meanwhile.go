@@ -99,11 +99,17 @@ func (l *connection) step(p *sdk.ProgressNotificationParams) {
 // not name its call and may come after the answer, so it could be about a call of
 // anybody who has called.
 func (l *connection) logged(p *sdk.LoggingMessageParams) {
-	line := logLine{Level: short(string(p.Level), 16), Logger: short(p.Logger, 128), Text: short(textOf(p.Data), maxLog)}
-	l.service.opts.Log.Log(context.Background(), slog.LevelDebug, "an MCP server logs", "server", l.config.Name, "level", line.Level, "logger", line.Logger, "text", line.Text)
+	line := l.line(p)
 	for _, call := range l.hearers() {
 		call.emit("task.log", line)
 	}
+}
+
+// line is what a server logs, which the bridge's log has, too.
+func (l *connection) line(p *sdk.LoggingMessageParams) logLine {
+	line := logLine{Level: short(string(p.Level), 16), Logger: short(p.Logger, 128), Text: short(textOf(p.Data), maxLog)}
+	l.service.opts.Log.Log(context.Background(), slog.LevelDebug, "an MCP server logs", "server", l.config.Name, "level", line.Level, "logger", line.Logger, "text", line.Text)
+	return line
 }
 
 // hearers are the calls under way, none if several principals have called.

@@ -37,8 +37,9 @@ const (
 // that is not there.
 const codeNotFound = -32002
 
-// ask asks the server on behalf of a call, which hears what it says meanwhile.
-func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
+// ask asks the server on behalf of a call, which hears what it says meanwhile. With a
+// sampler, which the server may ask models by, it does so in a session of the call's own.
+func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, a *sampler, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
 	session, err := l.current()
 	if err != nil {
 		return err
@@ -52,6 +53,15 @@ func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, do 
 	return call.Park(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, l.config.timeout())
 		defer cancel()
+		if a != nil {
+			a.ctx = ctx
+			own, end, err := l.own(ctx, call, a)
+			if err != nil {
+				return err
+			}
+			defer end()
+			session = own
+		}
 		ctx, end := l.startSpan(ctx, e, session, meta)
 		err := do(ctx, session, meta)
 		end(err)

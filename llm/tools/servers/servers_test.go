@@ -96,6 +96,12 @@ func start(t *testing.T, configs ...Config) *world {
 
 func startWith(t *testing.T, table *recordstest.Memory[Approved], configs ...Config) *world {
 	t.Helper()
+	return startBeside(t, table, nil, configs...)
+}
+
+// startBeside starts a service beside other commands of a bridge.
+func startBeside(t *testing.T, table *recordstest.Memory[Approved], others []commands.Command, configs ...Config) *world {
+	t.Helper()
 	for i := range configs {
 		if err := configs[i].Check(); err != nil {
 			t.Fatal(err)
@@ -113,7 +119,7 @@ func startWith(t *testing.T, table *recordstest.Memory[Approved], configs ...Con
 		Instance: "bridge-1",
 		pause:    10 * time.Millisecond,
 	})
-	set, err := commands.NewSet(w.Commands()...)
+	set, err := commands.NewSet(append(w.Commands(), others...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

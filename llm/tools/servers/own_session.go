@@ -1,0 +1,87 @@
+package servers
+
+import (
+	"context"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A server that may ask for something while it works on a call does not say for which
+// call it asks. So a call of such a server has a session of its own, in which nobody else
+// calls: what is asked there is asked on behalf of this call, and ends with it.
+
+// maxOwnSessions bounds the sessions with one server that calls have for themselves.
+const maxOwnSessions = 32
+
+// own opens a session for one call, until end is called.
+func (l *connection) own(ctx context.Context, call *commands.Call, a *sampler) (session *sdk.ClientSession, end func(), err error) {
+	who := fair.Of(call.Principal)
+	if full := l.places.TryAcquire(who, 1); full != nil {
+		return nil, nil, full
+	}
+	lasting, cancel := context.WithCancel(ctx)
+	leave := func() {
+		cancel()
+		l.places.Release(who, 1)
+	}
+	transport, err := l.transport(lasting)
+	if err == nil {
+		session, err = l.askingClient(call, a).Connect(lasting, transport, l.version())
+	}
+	if err != nil {
+		leave()
+		l.look()
+		l.service.opts.Log.Debug("an MCP server has no session for a call", "server", l.config.Name, "error", l.told(err))
+		return nil, nil, protocol.Wrap(protocol.TargetUnavailable, err, "the MCP server begins no session for the call").With("server", l.config.Name)
+	}
+	l.listen(lasting, session)
+	return session, func() {
+		part(session)
+		leave()
+	}, nil
+}
+
+// askingClient is the bridge as a server sees it during one call.
+func (l *connection) askingClient(call *commands.Call, a *sampler) *sdk.Client {
+	return l.withRoots(sdk.NewClient(l.implementation(), &sdk.ClientOptions{
+		Capabilities:                  l.capabilities(),
+		CreateMessageWithToolsHandler: a.answer,
+		ProgressNotificationHandler:   func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.step(r.Params) },
+		LoggingMessageHandler:         func(_ context.Context, r *sdk.LoggingMessageRequest) { call.Emit("task.log", l.line(r.Params)) },
+	}))
+}
+
+// outsideOfCalls refuses what a server asks while it works on no call.
+func outsideOfCalls(context.Context, *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
+	return nil, unasked(codeRejected, "models are asked on behalf of a call of a tool, and only within its session")
+}
+
+// capabilities are what a server may ask of the bridge: nothing that is not configured
+// for it.
+func (l *connection) capabilities() *sdk.ClientCapabilities {
+	c := new(sdk.ClientCapabilities)
+	if l.config.Sampling.On {
+		c.Sampling = new(sdk.SamplingCapabilities)
+	}
+	if len(l.config.Roots) > 0 {
+		c.RootsV2 = new(sdk.RootCapabilities)
+	}
+	return c
+}
+
+// withRoots has a client tell the roots that are configured for the server.
+func (l *connection) withRoots(c *sdk.Client) *sdk.Client {
+	for _, uri := range l.config.Roots {
+		c.AddRoots(&sdk.Root{URI: uri})
+	}
+	return c
+}
+
+// implementation is the name of the bridge.
+func (l *connection) implementation() *sdk.Implementation {
+	return &sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}
+}
