@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/internal/fields"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -59,31 +60,21 @@ func (t *turn) encodeAway() (_ []byte, ok bool) {
 	if parties, ok := m.to.Parties(); ok {
 		dst = append(dst, toParties)
 		for _, p := range parties {
-			dst = appendText(appendText(appendText(dst, string(p.Kind)), string(p.Space)), p.ID)
+			dst = fields.AppendText(fields.AppendText(fields.AppendText(dst, p.Kind), p.Space), p.ID)
 		}
 	} else if space := m.to.Space(); space != "" {
-		dst = appendText(append(dst, toSpace), string(space))
+		dst = fields.AppendText(append(dst, toSpace), space)
 	} else {
 		dst = append(dst, toAdministrators)
 	}
-	dst = appendText(appendText(dst, m.topic), m.from)
+	dst = fields.AppendText(fields.AppendText(dst, m.topic), m.from)
 	dst = append(binary.AppendUvarint(dst, uint64(len(m.props))), m.props...)
 	t.encoded = append(dst, m.payload...)
 	return t.encoded, true
 }
 
-func (r *recordReader) uint64() uint64 {
-	if len(r.b) < 8 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return v
-}
-
-func (r *recordReader) party() protocol.Party {
-	return protocol.Party{Kind: protocol.Kind(r.bytes()), Space: protocol.SpaceID(r.bytes()), ID: string(r.bytes())}
+func party(r *fields.Reader) protocol.Party {
+	return protocol.Party{Kind: protocol.Kind(r.Bytes()), Space: protocol.SpaceID(r.Bytes()), ID: string(r.Bytes())}
 }
 
 var errRelayed = errors.New("broker: a message of another bridge is malformed")
@@ -91,29 +82,29 @@ var errRelayed = errors.New("broker: a message of another bridge is malformed")
 // decodeAway makes what another bridge encoded the turn's message. It refers to
 // the bytes.
 func (t *turn) decodeAway(encoded []byte) error {
-	r := recordReader{b: encoded}
-	f := r.byte()
+	r := fields.Of(encoded)
+	f := r.Byte()
 	m := message{qos: f & 3, retain: f&4 != 0, here: true}
 	if f&hasNumber != 0 {
-		m.number = r.uint64()
+		m.number = r.Fixed()
 	}
 	var o origin
 	if f&hasOrigin != 0 {
-		o = origin{id: uint16(r.uvarint()), number: r.uvarint(), settled: r.uvarint(), after: r.uvarint(), again: f&isAgain != 0}
+		o = origin{id: uint16(r.Uvarint()), number: r.Uvarint(), settled: r.Uvarint(), after: r.Uvarint(), again: f&isAgain != 0}
 	}
-	left := r.uvarint()
-	switch r.byte() {
+	left := r.Uvarint()
+	switch r.Byte() {
 	case toSpace:
-		m.to = protocol.Everybody(protocol.SpaceID(r.bytes()))
+		m.to = protocol.Everybody(protocol.SpaceID(r.Bytes()))
 	case toParties:
-		m.to = protocol.Either(r.party(), r.party())
+		m.to = protocol.Either(party(&r), party(&r))
 	case toAdministrators:
 		m.to = protocol.Administrators()
 	}
-	name, from := r.bytes(), r.bytes()
-	m.props = r.bytes()
-	m.payload = r.b
-	if r.bad || m.qos > 2 || f > 63 || f&hasOrigin != 0 && m.qos == 0 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
+	name, from := r.Bytes(), r.Bytes()
+	m.props = r.Bytes()
+	m.payload = r.Left
+	if r.Bad || m.qos > 2 || f > 63 || f&hasOrigin != 0 && m.qos == 0 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
 		return errRelayed
 	}
 	if err := t.props.DecodeProperties(m.props); err != nil {
@@ -246,7 +237,7 @@ func (j *scribe) mark(t *turn, m Mark, then func()) {
 }
 
 func appendMark(dst []byte, m Mark) []byte {
-	dst = appendText(append(dst, recMark), m.Node)
+	dst = fields.AppendText(append(dst, recMark), m.Node)
 	return binary.AppendUvarint(binary.AppendUvarint(dst, m.Epoch), m.Offset)
 }
 

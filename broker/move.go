@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/fields"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -203,13 +204,13 @@ func (b *Broker) decodeState(state []byte) (_ *session, _ map[uint64]bool, had [
 	}
 	into := &restoredSession{session: new(session)}
 	r := &restorer{b: b, sessions: map[uint64]*restoredSession{0: into}, messages: map[uint64]*message{}}
-	in := recordReader{b: state[1:]}
+	in := fields.Of(state[1:])
 	numbers := make(map[uint64]bool)
-	for len(in.b) > 0 && !in.bad {
-		switch in.b[0] {
+	for in.More() {
+		switch in.Left[0] {
 		case recNumber:
-			in.byte()
-			m, number := r.messages[in.uvarint()], in.uvarint()
+			in.Byte()
+			m, number := r.messages[in.Uvarint()], in.Uvarint()
 			if m == nil {
 				return nil, nil, nil, errRecord
 			}
@@ -222,7 +223,7 @@ func (b *Broker) decodeState(state []byte) (_ *session, _ map[uint64]bool, had [
 			return nil, nil, nil, errRecord
 		}
 	}
-	if in.bad {
+	if in.Bad {
 		return nil, nil, nil, errRecord
 	}
 	into.finish()

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/binary"
+	"github.com/aibridge/aibridge/internal/fields"
 	"slices"
 	"sync"
 )
@@ -266,7 +267,7 @@ func appendKnown(dst []byte, k *known, list []given) []byte {
 }
 
 func appendAllGiven(dst []byte, k *known, list []given) []byte {
-	dst = appendText(appendText(append(dst, recKnown), string(k.key.from.Space)), k.key.from.Client)
+	dst = fields.AppendText(fields.AppendText(append(dst, recKnown), k.key.from.Space), k.key.from.Client)
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(k.key.id)), k.number)
 	dst = binary.AppendUvarint(dst, uint64(len(list)))
 	for _, g := range list {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/fields"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -363,16 +364,12 @@ func appendMessage(dst []byte, m *message, expires int64) []byte {
 		dst = append(dst, part...)
 	}
 	if space != "" {
-		dst = appendText(dst, string(space))
+		dst = fields.AppendText(dst, space)
 	}
 	if m.owner != "" {
-		dst = appendText(dst, m.owner)
+		dst = fields.AppendText(dst, m.owner)
 	}
 	return append(dst, m.payload...)
-}
-
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
 // Marks of messages that are for everybody in a space, and that somebody had
@@ -388,69 +385,22 @@ var errRecord = errors.New("broker: journal record is damaged")
 // parseMessage decodes what appendMessage wrote, into memory of its own. When
 // it expires is told by the calendar.
 func parseMessage(b []byte) (*message, error) {
-	r := recordReader{b: b}
-	f := r.byte()
-	m := &message{qos: f & 3, retain: f&4 != 0, expires: r.varint()}
-	m.topic, m.from = string(r.bytes()), string(r.bytes())
-	m.props = slices.Clone(r.bytes())
+	r := fields.Of(b)
+	f := r.Byte()
+	m := &message{qos: f & 3, retain: f&4 != 0, expires: r.Varint()}
+	m.topic, m.from = string(r.Bytes()), string(r.Bytes())
+	m.props = slices.Clone(r.Bytes())
 	if f&hasSpace != 0 {
-		m.to = protocol.Everybody(protocol.SpaceID(r.bytes()))
+		m.to = protocol.Everybody(protocol.SpaceID(r.Bytes()))
 	}
 	if f&hasOwner != 0 {
-		m.owner = string(r.bytes())
+		m.owner = string(r.Bytes())
 	}
-	m.payload = slices.Clone(r.b)
-	if r.bad {
+	m.payload = slices.Clone(r.Left)
+	if r.Bad {
 		return nil, errRecord
 	}
 	return m, nil
-}
-
-// A recordReader walks records; bad sticks.
-type recordReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *recordReader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *recordReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *recordReader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *recordReader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
 }
 
 func seconds(n uint32) int64 { return int64(n) * int64(time.Second) }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aibridge/aibridge/internal/fields"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -214,23 +215,23 @@ func (b *Broker) makeStored(id string, v *storedSession) *session {
 // entry replays one log entry.
 func (r *restorer) entry(seq uint64, entry []byte) error {
 	r.b.journal.logged += len(entry) + entryCost
-	in := recordReader{b: entry}
-	for len(in.b) > 0 && !in.bad {
+	in := fields.Of(entry)
+	for in.More() {
 		if err := r.one(&in); err != nil {
 			return fmt.Errorf("log entry %d: %w", seq, err)
 		}
 	}
-	if in.bad {
+	if in.Bad {
 		return fmt.Errorf("log entry %d: %w", seq, errRecord)
 	}
 	return nil
 }
 
-func (r *restorer) one(in *recordReader) error {
-	kind := in.byte()
+func (r *restorer) one(in *fields.Reader) error {
+	kind := in.Byte()
 	if kind == recMessage {
-		id := in.uvarint()
-		m, err := parseMessage(in.bytes())
+		id := in.Uvarint()
+		m, err := parseMessage(in.Bytes())
 		if err != nil {
 			return err
 		}
@@ -240,35 +241,35 @@ func (r *restorer) one(in *recordReader) error {
 		return nil
 	}
 	if kind == recMark {
-		m := Mark{Node: string(in.bytes()), Epoch: in.uvarint(), Offset: in.uvarint()}
+		m := Mark{Node: string(in.Bytes()), Epoch: in.Uvarint(), Offset: in.Uvarint()}
 		r.b.journal.marks[m.Node] = m
 		return nil
 	}
 	if kind == recKnown {
 		return r.knew(in)
 	}
-	serial := in.uvarint()
+	serial := in.Uvarint()
 	r.serial = max(r.serial, serial)
 	s := r.sessions[serial] // nil: ended meanwhile
 	switch kind {
 	case recOwed:
 		r.owed(s, in)
 	case recDone:
-		if number := in.uvarint(); s != nil {
+		if number := in.Uvarint(); s != nil {
 			s.finished(number)
 		}
 	case recReleased, recInbound, recOutbound:
-		if id := uint16(in.uvarint()); s != nil {
+		if id := uint16(in.Uvarint()); s != nil {
 			s.identifier(kind, id)
 		}
 	case recReceived:
-		if number := in.uvarint(); s != nil {
+		if number := in.Uvarint(); s != nil {
 			s.sender.recorded = number
 		}
 	case recDoubt:
-		o := senderState{doubtful: true, after: in.uvarint()}
-		for n := in.uvarint(); n > 0 && !in.bad; n-- {
-			o.markSure(uint16(in.uvarint()))
+		o := senderState{doubtful: true, after: in.Uvarint()}
+		for n := in.Uvarint(); n > 0 && !in.Bad; n-- {
+			o.markSure(uint16(in.Uvarint()))
 		}
 		if s != nil {
 			o.recorded = s.sender.recorded
@@ -285,30 +286,30 @@ func (r *restorer) one(in *recordReader) error {
 }
 
 // knew replays the receivers of a publication.
-func (r *restorer) knew(in *recordReader) error {
-	space, client := protocol.SpaceID(in.bytes()), string(in.bytes())
-	id, number := uint16(in.uvarint()), in.uvarint()
+func (r *restorer) knew(in *fields.Reader) error {
+	space, client := protocol.SpaceID(in.Bytes()), string(in.Bytes())
+	id, number := uint16(in.Uvarint()), in.Uvarint()
 	k := &known{key: (&origin{id: id, number: number}).key(SessionID{space, client}), number: number}
-	for n := in.uvarint(); n > 0 && !in.bad; n-- {
-		serial, group := in.uvarint(), in.uvarint()
+	for n := in.Uvarint(); n > 0 && !in.Bad; n-- {
+		serial, group := in.Uvarint(), in.Uvarint()
 		if s := r.sessions[serial]; s != nil {
 			k.given = append(k.given, given{s: s.session, group: group, serial: serial})
 		}
 	}
-	if !in.bad && len(k.given) > 0 {
+	if !in.Bad && len(k.given) > 0 {
 		r.known = append(r.known, k)
 	}
 	return nil
 }
 
-func (r *restorer) owed(s *restoredSession, in *recordReader) {
-	number, id, f := in.uvarint(), uint16(in.uvarint()), in.byte()
+func (r *restorer) owed(s *restoredSession, in *fields.Reader) {
+	number, id, f := in.Uvarint(), uint16(in.Uvarint()), in.Byte()
 	var ids []uint32
-	for n := in.uvarint(); n > 0 && !in.bad; n-- {
-		ids = append(ids, uint32(in.uvarint()))
+	for n := in.Uvarint(); n > 0 && !in.Bad; n-- {
+		ids = append(ids, uint32(in.Uvarint()))
 	}
 	m := r.messages[number]
-	if s == nil || m == nil || in.bad {
+	if s == nil || m == nil || in.Bad {
 		return
 	}
 	if s.owes(restoredOwed{pending: pending{msg: m, ids: ids, qos: f & 3, retain: f&4 != 0}, id: id}) {

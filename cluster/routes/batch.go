@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/internal/fields"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -96,7 +97,7 @@ func (c *WildChange) append(dst []byte) []byte {
 	if c.Drop {
 		marks = markDrop
 	}
-	return appendText(appendText(append(dst, marks), string(c.Space)), c.Filter)
+	return fields.AppendText(fields.AppendText(append(dst, marks), c.Space), c.Filter)
 }
 
 func (c *GroupChange) append(dst []byte) []byte {
@@ -109,131 +110,76 @@ func (c *GroupChange) append(dst []byte) []byte {
 	if c.Filter == "" {
 		return binary.LittleEndian.AppendUint64(dst, c.Literal)
 	}
-	return appendText(appendText(dst, string(c.Space)), c.Filter)
-}
-
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+	return fields.AppendText(fields.AppendText(dst, c.Space), c.Filter)
 }
 
 // Decode reads a batch that Append wrote, into b, whose slices it uses again.
 // It refuses whatever no bridge announces.
 func (b *Batch) Decode(encoded []byte) error {
-	r := reader{b: encoded}
-	marks := r.byte()
+	r := reader{fields.Of(encoded)}
+	marks := r.Byte()
 	*b = Batch{
 		Snapshot: marks&markSnapshot != 0,
 		Last:     marks&markLast != 0,
-		Epoch:    r.fixed(),
-		Sum:      r.fixed(),
-		Seq:      r.uvarint(),
+		Epoch:    r.Fixed(),
+		Sum:      r.Fixed(),
+		Seq:      r.Uvarint(),
 		Part:     r.uint32(),
 		Add:      r.hashes(b.Add[:0]),
 		Drop:     r.hashes(b.Drop[:0]),
 		Wild:     b.Wild[:0],
 		Groups:   b.Groups[:0],
 	}
-	for n := r.count(4); n > 0 && !r.bad; n-- {
+	for n := r.Count(4); n > 0 && !r.Bad; n-- {
 		b.Wild = append(b.Wild, r.wild())
 	}
-	for n := r.count(13); n > 0 && !r.bad; n-- {
+	for n := r.Count(13); n > 0 && !r.Bad; n-- {
 		b.Groups = append(b.Groups, r.group())
 	}
-	if r.bad || len(r.b) > 0 || marks&^markAll != 0 {
+	if r.Bad || len(r.Left) > 0 || marks&^markAll != 0 {
 		return errBatch
 	}
 	return nil
 }
 
-// A reader walks an encoded batch; bad sticks.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) fail() { r.bad, r.b = true, nil }
-
-func (r *reader) take(n int) []byte {
-	if n > len(r.b) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) byte() byte {
-	if v := r.take(1); v != nil {
-		return v[0]
-	}
-	return 0
-}
-
-func (r *reader) fixed() uint64 {
-	if v := r.take(8); v != nil {
-		return binary.LittleEndian.Uint64(v)
-	}
-	return 0
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
+// A reader walks an encoded batch.
+type reader struct{ fields.Reader }
 
 func (r *reader) uint32() uint32 {
-	v := r.uvarint()
+	v := r.Uvarint()
 	if v != uint64(uint32(v)) {
-		r.fail()
+		r.Fail()
 	}
 	return uint32(v)
 }
 
-// count reads how many things follow that take so many bytes at least.
-func (r *reader) count(least int) int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)/least) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) text() string { return string(r.take(r.count(1))) }
-
 func (r *reader) hashes(into []uint64) []uint64 {
-	n := r.count(8)
+	n := r.Count(8)
 	for range n {
-		into = append(into, r.fixed())
+		into = append(into, r.Fixed())
 	}
 	return into
 }
 
 func (r *reader) wild() WildChange {
-	marks := r.byte()
-	c := WildChange{Drop: marks&markDrop != 0, Space: protocol.SpaceID(r.text()), Filter: r.text()}
+	marks := r.Byte()
+	c := WildChange{Drop: marks&markDrop != 0, Space: protocol.SpaceID(r.Text()), Filter: r.Text()}
 	if marks&^markDrop != 0 || !isWild(c.Filter) {
-		r.fail()
+		r.Fail()
 	}
 	return c
 }
 
 func (r *reader) group() GroupChange {
-	marks := r.byte()
-	c := GroupChange{Group: r.fixed(), Members: r.uint32()}
+	marks := r.Byte()
+	c := GroupChange{Group: r.Fixed(), Members: r.uint32()}
 	if marks&markWild == 0 {
-		c.Literal = r.fixed()
-	} else if c.Space, c.Filter = protocol.SpaceID(r.text()), r.text(); !isWild(c.Filter) {
-		r.fail()
+		c.Literal = r.Fixed()
+	} else if c.Space, c.Filter = protocol.SpaceID(r.Text()), r.Text(); !isWild(c.Filter) {
+		r.Fail()
 	}
 	if marks&^markWild != 0 || c.Group == 0 {
-		r.fail()
+		r.Fail()
 	}
 	return c
 }

@@ -3,6 +3,7 @@ package sessions
 import (
 	"encoding/binary"
 	"errors"
+	"github.com/aibridge/aibridge/internal/fields"
 )
 
 // What a message of the log is.
@@ -34,13 +35,13 @@ func (e *Entry) append(dst []byte) []byte {
 }
 
 func (r *reader) entry() (e Entry, err error) {
-	e.Writer, e.Tag = r.node(), r.uvarint()
-	for len(r.b) > 0 && !r.bad {
-		record := Record{Kind: RecordKind(r.byte())}
+	e.Writer, e.Tag = r.node(), r.Uvarint()
+	for r.More() {
+		record := Record{Kind: RecordKind(r.Byte())}
 		switch record.Kind {
 		case Begin:
 		case Claim:
-			record.Key, record.From, record.To, record.Giver = r.key(), r.owner(), uint32(r.uvarint()), r.uvarint()
+			record.Key, record.From, record.To, record.Giver = r.key(), r.owner(), uint32(r.Uvarint()), r.Uvarint()
 		case Release:
 			record.Key, record.From = r.key(), r.owner()
 		default:
@@ -48,7 +49,7 @@ func (r *reader) entry() (e Entry, err error) {
 		}
 		e.Records = append(e.Records, record)
 	}
-	if r.bad || e.Writer.ID == "" {
+	if r.Bad || e.Writer.ID == "" {
 		return e, errMessage
 	}
 	return e, nil
@@ -87,30 +88,26 @@ func (p *part) append(dst []byte) []byte {
 }
 
 func (r *reader) part() (p part, err error) {
-	p.writer, p.position, p.number, p.last = r.node(), r.uvarint(), uint32(r.uvarint()), r.byte() == 1
-	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+	p.writer, p.position, p.number, p.last = r.node(), r.Uvarint(), uint32(r.Uvarint()), r.Byte() == 1
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
 		is := r.node()
 		p.bridges = append(p.bridges, bridge{is.ID, is.Epoch})
 	}
-	for len(r.b) > 0 && !r.bad {
-		p.entries = append(p.entries, stated{r.key(), owned{uint32(r.uvarint()), uint32(r.uvarint())}})
+	for r.More() {
+		p.entries = append(p.entries, stated{r.key(), owned{uint32(r.Uvarint()), uint32(r.Uvarint())}})
 	}
-	if r.bad {
+	if r.Bad {
 		return p, errMessage
 	}
 	return p, nil
 }
 
 func appendNode(dst []byte, n Node) []byte {
-	return binary.AppendUvarint(appendText(dst, n.ID), n.Epoch)
+	return binary.AppendUvarint(fields.AppendText(dst, n.ID), n.Epoch)
 }
 
 func appendOwner(dst []byte, o Owner) []byte {
-	return binary.AppendUvarint(appendText(dst, o.Bridge), uint64(o.Epoch))
-}
-
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+	return binary.AppendUvarint(fields.AppendText(dst, o.Bridge), uint64(o.Epoch))
 }
 
 func boolByte(is bool) byte {
@@ -120,52 +117,13 @@ func boolByte(is bool) byte {
 	return 0
 }
 
-// A reader walks a message; bad sticks.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
+// A reader walks a message.
+type reader struct{ fields.Reader }
 
 func (r *reader) key() (k Key) {
-	if len(r.b) < len(k) {
-		r.bad, r.b = true, nil
-		return k
-	}
-	copy(k[:], r.b)
-	r.b = r.b[len(k):]
+	copy(k[:], r.Take(len(k)))
 	return k
 }
 
-func (r *reader) node() Node   { return Node{string(r.bytes()), r.uvarint()} }
-func (r *reader) owner() Owner { return Owner{string(r.bytes()), uint32(r.uvarint())} }
+func (r *reader) node() Node   { return Node{r.Text(), r.Uvarint()} }
+func (r *reader) owner() Owner { return Owner{r.Text(), uint32(r.Uvarint())} }

@@ -1,5 +1,7 @@
 package sessions
 
+import "github.com/aibridge/aibridge/internal/fields"
+
 // partEntries are the entries that a part of the table has.
 const partEntries = 8 << 10
 
@@ -29,11 +31,11 @@ func (f *follower) take(position uint64, data []byte, apply func(*Entry)) error 
 		*f = follower{table: f.table, behind: true}
 	}
 	f.position = position
-	r := reader{b: data}
-	if r.byte() != logVersion {
+	r := reader{fields.Of(data)}
+	if r.Byte() != logVersion {
 		return errMessage
 	}
-	switch r.byte() {
+	switch r.Byte() {
 	case logEntry:
 		e, err := r.entry()
 		if err != nil {

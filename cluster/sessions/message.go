@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/fields"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -45,14 +46,14 @@ type message struct {
 func (m *message) append(dst []byte, to uint64) []byte {
 	dst = binary.AppendUvarint(dst, to)
 	dst = binary.AppendUvarint(append(dst, m.kind), m.op)
-	dst = appendText(appendText(dst, string(m.id.Space)), m.id.Client)
+	dst = fields.AppendText(fields.AppendText(dst, m.id.Space), m.id.Client)
 	switch m.kind {
 	case msgAsk, msgRegister, msgLost:
 		dst = binary.AppendVarint(dst, m.stamp)
 	case msgHolder, msgBack:
 		dst = binary.AppendVarint(appendNode(dst, m.node), m.stamp)
 	case msgYield:
-		dst = appendText(appendText(appendText(dst, string(m.party.Kind)), string(m.party.Space)), m.party.ID)
+		dst = fields.AppendText(fields.AppendText(fields.AppendText(dst, m.party.Kind), m.party.Space), m.party.ID)
 		dst = binary.AppendVarint(append(dst, boolByte(m.clean)), m.stamp)
 	case msgGone:
 		dst = appendNode(binary.AppendUvarint(dst, m.at), m.node)
@@ -66,38 +67,28 @@ func (m *message) append(dst []byte, to uint64) []byte {
 
 // parseMessage reads what append has written. Nothing of it refers to b.
 func parseMessage(b []byte) (m message, to uint64, err error) {
-	r := reader{b: b}
-	to = r.uvarint()
-	m.kind, m.op = r.byte(), r.uvarint()
-	m.id = broker.SessionID{Space: protocol.SpaceID(r.bytes()), Client: string(r.bytes())}
+	r := reader{fields.Of(b)}
+	to = r.Uvarint()
+	m.kind, m.op = r.Byte(), r.Uvarint()
+	m.id = broker.SessionID{Space: protocol.SpaceID(r.Text()), Client: r.Text()}
 	switch m.kind {
 	case msgAsk, msgRegister, msgLost:
-		m.stamp = r.varint()
+		m.stamp = r.Varint()
 	case msgHolder, msgBack:
-		m.node, m.stamp = r.node(), r.varint()
+		m.node, m.stamp = r.node(), r.Varint()
 	case msgYield:
-		m.party = protocol.Party{Kind: protocol.Kind(r.bytes()), Space: protocol.SpaceID(r.bytes()), ID: string(r.bytes())}
-		m.clean, m.stamp = r.byte() == 1, r.varint()
+		m.party = protocol.Party{Kind: protocol.Kind(r.Text()), Space: protocol.SpaceID(r.Text()), ID: r.Text()}
+		m.clean, m.stamp = r.Byte() == 1, r.Varint()
 	case msgGone:
-		m.at, m.node = r.uvarint(), r.node()
+		m.at, m.node = r.Uvarint(), r.node()
 	case msgOffer:
-		m.epoch = uint32(r.uvarint())
+		m.epoch = uint32(r.Uvarint())
 		fallthrough
 	case msgState:
-		m.body = append([]byte(nil), r.b...)
+		m.body = append([]byte(nil), r.Left...)
 	}
-	if r.bad || m.kind == 0 || m.kind >= msgEnd {
+	if r.Bad || m.kind == 0 || m.kind >= msgEnd {
 		return m, to, errMessage
 	}
 	return m, to, nil
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
 }
