@@ -67,6 +67,7 @@ type process struct {
 	how    failure
 	dead   bool
 	failed chan struct{} // closed when it has failed
+	reads  int           // of logs that fail because the store is away
 	goOn   chan struct{} // closed to have one that pauses go on
 }
 
@@ -110,6 +111,20 @@ func (l processLog) Append(ctx context.Context, run string, last uint64, record 
 		return err
 	})
 	return seq, err
+}
+
+// Read implements [Log].
+func (l processLog) Read(ctx context.Context, run string, after uint64, yield func(uint64, []byte) error) (uint64, error) {
+	l.p.mu.Lock()
+	away := l.p.reads > 0
+	if away {
+		l.p.reads--
+	}
+	l.p.mu.Unlock()
+	if away {
+		return 0, protocol.Errorf(protocol.StoreUnavailable, "the store does not answer")
+	}
+	return l.memoryLog.Read(ctx, run, after, yield)
 }
 
 type processTable struct {
@@ -357,6 +372,33 @@ func playOut(t testing.TB, at []int, how []failure) (failed int) {
 		t.Errorf("who was paused has added %d records", after-before)
 	}
 	return failed
+}
+
+// TestARunThatCouldNotBeOpenedIsTakenOverLater has the store go away between the
+// record, by which a run is the heir's, and the log.
+func TestARunThatCouldNotBeOpenedIsTakenOverLater(t *testing.T) {
+	w := newTown(t)
+	first := w.start("b0 1", 4, diesAfter)
+	id := first.begin()
+	if id == "" || first.brings(id) {
+		t.Fatal("the run did not begin, or came to rest")
+	}
+	defer first.stop()
+	w.declare(first)
+	heir := w.start("b1 1", 0, diesBefore)
+	defer heir.stop()
+	heir.reads = 1
+	if err := heir.TakeOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, _ := w.runs.Get(id); r.Node != heir.node || r.Phase != Running || heir.find(id) != nil {
+		t.Fatalf("the heir has the run as %+v", r)
+	}
+	if err := heir.TakeOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heir.brings(id)
+	w.check(id, 1)
 }
 
 // TestARunIsOnesAtATime has the process of a run fail at every write in turn, in every

@@ -34,8 +34,9 @@ func (s *Service) Recover(ctx context.Context) {
 }
 
 // TakeOver has runs go on here whose process has ended, as far as this one is its
-// heir. It is for bridges that keep runs in logs. Runs on this disk from the time
-// before are put into the logs first.
+// heir, and those of this process that it could not open, or whose end it could not
+// store, while the store was away. It is for bridges that keep runs in logs. Runs on
+// this disk from the time before are put into the logs first.
 func (s *Service) TakeOver(ctx context.Context) error {
 	if err := s.move(ctx); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (s *Service) TakeOver(ctx context.Context) error {
 		return err
 	}
 	for _, r := range orphans {
-		if r.Node == s.opts.Node || r.Node != "" && !heir(r.Node, r.ID) {
+		if r.Node != s.opts.Node && r.Node != "" && !heir(r.Node, r.ID) {
 			continue
 		}
 		if err := s.resume(ctx, r.ID); err != nil {
@@ -87,7 +88,7 @@ func (s *Service) resume(ctx context.Context, id string) error {
 	}
 	l.seq += lostEvents
 	r := *held
-	if r.Node != s.opts.Node {
+	if r.Node != s.opts.Node || s.opts.Logs != nil { // that it is this one's is as old as the view
 		r.Node = s.opts.Node
 		if err := s.store(ctx, l, &r); err != nil {
 			s.release(l)
