@@ -24,7 +24,7 @@ type parkedChat struct {
 // Trace implements [parked.Traced].
 func (p *parkedChat) Trace() string { return p.Loop.TraceID }
 
-// settings is the conversation without what was said in it.
+// settings is a copy of the conversation without its turns and their totals.
 func (s *Conversation) settings() Conversation {
 	bare := *s
 	bare.Turns, bare.Count, bare.Tokens, bare.Cost = nil, 0, 0, 0
@@ -57,7 +57,7 @@ func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage,
 	})
 	c := p.Conversation
 	if err != nil {
-		if turn != nil && len(turn.Messages) > 0 && ctx.Err() == nil { // what was done is remembered
+		if turn != nil && len(turn.Messages) > 0 && ctx.Err() == nil { // the messages of an interrupted turn are kept
 			_ = s.add(ctx, &c, turned{said: p.Said, turn: turn, health: turn.Health, task: job.Task()})
 		}
 		return nil, err
@@ -85,8 +85,8 @@ type turned struct {
 	task   protocol.TaskID // that it was parked as, "" if it was not
 }
 
-// add adds a turn to a conversation, also for a caller who has gone. Others may
-// have added theirs meanwhile. C becomes what is stored then.
+// add appends a turn to a conversation, even if the caller has gone. Concurrent turns of
+// other callers are kept. C becomes the stored conversation.
 func (s *Service) add(ctx context.Context, c *Conversation, t turned) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *Service) add(ctx context.Context, c *Conversation, t turned) error {
 	}
 	stored, _, err := records.Change(ctx, s.opts.Conversations, key, func(old *Conversation, _ uint64) (*Conversation, error) {
 		if t.task != "" && old != nil && old.Resets != settled.Resets {
-			return old, nil // what was said before is forgotten
+			return old, nil // the conversation was reset meanwhile
 		}
 		next := settled
 		if old != nil && !s.quiet(old) {

@@ -145,7 +145,7 @@ func (s *Service) find(who *protocol.Principal, id string) (c Conversation, know
 // writing is the time that a conversation may take to be stored.
 const writing = protocol.DefaultTimeout
 
-// keep stores a conversation, also for a caller who has gone.
+// keep stores a conversation, even if the caller has gone.
 func (s *Service) keep(ctx context.Context, who *protocol.Principal, c *Conversation, known bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()

@@ -19,16 +19,16 @@ const callCommand = "tool.call"
 // make them often give up after a minute.
 const longestHold = 45 * time.Second
 
-// Calls keep single calls of tools that somebody has to agree to, for models that
-// the bridge does not ask itself.
+// Calls keep single tool calls that need an approval, for models that clients ask
+// themselves.
 type Calls struct {
 	runner  *Runner
 	parked  *parked.Service
 	leaving context.Context
 }
 
-// NewCalls makes them. Leaving ends when the bridge begins to stop: whoever is
-// gone before that has cancelled its call.
+// NewCalls makes them. Leaving ends when the bridge begins to stop: a caller that
+// disconnects before then has cancelled its call.
 func NewCalls(r *Runner, p *parked.Service, leaving context.Context) *Calls {
 	c := &Calls{runner: r, parked: p, leaving: leaving}
 	p.Handle(callCommand, c.resume)

@@ -17,9 +17,9 @@ type Round struct {
 	Calls    []*chat.ToolCall
 }
 
-// Hooks hold the differences between loops: where the conversation is kept, who is
-// told, and what ends it. They are called in this order, one at a time, for
-// every round. An error ends the loop at once.
+// Hooks hold the differences between loops: the store of the conversation, the receivers
+// of its events, and the conditions that end it. They are called in this order, one at a
+// time, for every round. An error ends the loop at once.
 type Hooks interface {
 	// Begin makes the question of a round. Here a loop ends whose principal may
 	// not go on.

@@ -41,8 +41,8 @@ type Parking struct {
 // errParked ends a run that is kept.
 var errParked = errors.New("the conversation waits for an approval")
 
-// A State is a conversation in the middle of a round of calls, with all that is
-// needed to go on with it but the principal. It is what is stored.
+// A State is the stored form of a conversation in the middle of a round of calls:
+// everything needed to resume it, except the principal.
 type State struct {
 	Space     protocol.SpaceID `json:"space,omitempty"`
 	Skill     protocol.SkillID `json:"skill,omitempty"`
@@ -79,8 +79,8 @@ func CallAlone(c *chat.ToolCall, env tools.Environment) *State {
 	}
 }
 
-// park keeps the run at a call that somebody has to agree to. A call that cannot
-// be kept fails, and the round goes on.
+// park stores the run at a call that needs an approval. A call that cannot be stored
+// fails, and the round goes on.
 func (u *run) park(ctx context.Context, q *tools.Question) error {
 	err := u.Park(ctx, q, u.state())
 	if err == nil {
@@ -123,9 +123,8 @@ type Resumption struct {
 	Parking
 }
 
-// Resume goes on with a conversation that was parked: the call that waited is
-// made, or its refusal told, and the model asked on. The turn has everything, also
-// what was before.
+// Resume continues a parked conversation: the waiting call is made, or its refusal told,
+// and the model asked again. The returned turn also holds the rounds before the pause.
 func (r *Runner) Resume(ctx context.Context, s *State, by Resumption, emit func(chat.Event) error) (*Turn, error) {
 	by.Patience = s.Patience
 	c := Conversation{

@@ -160,8 +160,8 @@ func (u *run) Act(ctx context.Context, r *Round) (again bool, err error) {
 	return u.act(ctx)
 }
 
-// act brings the calls of the round to their outcomes and tells the model, or
-// parks the run at one that somebody has to agree to.
+// act brings the calls of the round to their outcomes and tells the model, or parks the
+// run at a call that needs an approval.
 func (u *run) act(ctx context.Context) (again bool, err error) {
 	for {
 		question, err := u.perform(ctx)

@@ -102,8 +102,8 @@ type Turn struct {
 	// model and, right behind each, the results of its calls. They are whole,
 	// even if the turn ended in an error.
 	Messages []chat.Message
-	// Parked says that the conversation is kept, and goes on when somebody has
-	// decided about a call: there is no reply yet, and no message is to be added.
+	// Parked says that the conversation is stored and resumes when a call is approved or
+	// refused: there is no reply yet, and no message is to be added.
 	Parked bool
 	Health Health // of a conversation that was resumed, after it
 }

@@ -21,7 +21,7 @@ type step struct {
 	Calls    []*chat.ToolCall `json:"calls,omitempty"`
 	Outcomes []*outcome       `json:"outcomes,omitempty"` // of each call, nil until it has one
 	Last     bool             `json:"last,omitempty"`     // the model is not asked again after it
-	Waits    string           `json:"waits,omitempty"`    // the call that somebody has to agree to, by its id
+	Waits    string           `json:"waits,omitempty"`    // the id of the call that needs an approval
 	Begun    string           `json:"begun,omitempty"`    // the call that was begun last, by its id; kept runs alone have it
 	BegunAt  int64            `json:"begun_at,omitempty"` // Unix ms
 	Attempt  int              `json:"attempt,omitempty"`  // how often it was begun anew, as that can do no harm
@@ -54,8 +54,8 @@ func (s *step) pending() (calls []*chat.ToolCall, at []int) {
 	return calls, at
 }
 
-// perform executes the calls that have no outcome yet. It stops at a call that
-// somebody has to agree to, with the question.
+// perform executes the calls that have no outcome yet. It stops at a call that needs an
+// approval, and returns its question.
 func (u *run) perform(ctx context.Context) (*tools.Question, error) {
 	if u.Keep != nil {
 		return u.performKept(ctx)
@@ -257,7 +257,7 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 		}
 		results := u.execute(tools.WithKey(ctx, keyOf(u.Task, c, u.step.Attempt)), env, []*chat.ToolCall{c})
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx) // what was begun is looked at again by who goes on
+			return nil, context.Cause(ctx) // the resumed run looks again at the call begun here
 		}
 		code := protocol.CodeOf(results[0].Err)
 		away, unstored := code == protocol.AgentOffline && u.Young != nil && u.Young(), code == protocol.StoreUnavailable && time.Since(began) < electing

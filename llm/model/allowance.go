@@ -11,7 +11,7 @@ import (
 // perMinute is the window of the rate of a key.
 const perMinute = "minute"
 
-// An access says which models somebody may ask.
+// An access is the models that a principal may ask.
 type access struct {
 	space  string
 	models []string // names and aliases; none limits nothing

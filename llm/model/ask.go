@@ -53,7 +53,7 @@ type question struct {
 
 // waste is the cost of answers whose listeners hung up before the end.
 type waste struct {
-	provider string // "" if nobody has answered
+	provider string // "" if no provider has answered
 	usage    chat.Usage
 	cost     float64
 }

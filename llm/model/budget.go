@@ -353,8 +353,8 @@ func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
 	return owner, b.covers(owner)
 }
 
-// exceeded names what is spent of a budget, so that a query cannot be paid for even
-// if no other one is under way; "" for nothing.
+// exceeded names the exhausted limit of a budget ("requests", "tokens" or "cost"), by
+// which a query cannot be paid for even if it runs alone; "" for none.
 func (b *Budget) exceeded(spent Quantity, d demand) string {
 	switch {
 	case b.Requests > 0 && spent.Requests >= b.Requests:
@@ -394,9 +394,8 @@ func (r *reservation) uncounted() {
 	}
 }
 
-// settle books what a query has used, which is nothing if its provider failed,
-// and lets those try again that wait. It returns what is to be told of budgets
-// that come to their end.
+// settle books the usage of a query, nothing if its provider failed, and lets waiting
+// queries try again. It returns the alerts of budgets that near or reach their limit.
 func (r *reservation) settle(used chat.Usage, cost float64) (alerts []BudgetAlert) {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()

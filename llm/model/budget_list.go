@@ -33,8 +33,8 @@ type BudgetLimit struct {
 	Left     float64 `json:"left" doc:"remainder for other queries"`
 }
 
-// Budgets are those that bound a principal, and in spaces that it manages those
-// of everybody who has spent something. Those used up most come first.
+// Budgets are those that bound a principal and, in spaces that it manages, those of every
+// owner that has spent something. Those used up most come first.
 func (s *Service) Budgets(who *protocol.Principal) []BudgetView { return s.budgets.list(who) }
 
 func (t *treasury) list(who *protocol.Principal) []BudgetView {
@@ -176,7 +176,7 @@ func (b *Budget) ownerOf(key string) (o purseOwner, ok bool) {
 	return o, b.covers(o)
 }
 
-// covers reports whether a budget is for an owner who is no space.
+// covers reports whether a budget applies to an owner that is not a space.
 func (b *Budget) covers(o purseOwner) bool {
 	if b.Of == "" || b.Per == perKey && b.Of == o.Key {
 		return true

@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// A cacheKey names a query and those who may see its answer.
+// A cacheKey is a query and the principals that may see its answer.
 type cacheKey struct {
 	space string
 	sum   [32]byte

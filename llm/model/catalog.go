@@ -180,9 +180,8 @@ func (p *provider) inherit(before *catalog) {
 	}
 }
 
-// find returns the model of a name, "" for the default, that may be asked. The
-// default of who may ask only some models is the first of these, if the one of all
-// is none of them.
+// find returns the model of a name, if it may be asked. The name "" stands for the
+// default, or for the first model that may be asked if the default is not one of these.
 func (c *catalog) find(name string, may access) *model {
 	chosen := name == ""
 	if chosen {

@@ -106,9 +106,9 @@ func transport() *http.Transport {
 	}
 }
 
-// Configure puts a configuration to work. Queries under way end under the one
-// they began with. It returns the revision of the configuration, or what is
-// wrong with it, and then the one before stays.
+// Configure puts a configuration to work. Queries under way end under the one they began
+// with. It returns the revision of the configuration, or the reason why it is invalid,
+// and then the one before stays.
 func (s *Service) Configure(c Config) (revision uint64, err error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()

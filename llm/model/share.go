@@ -65,8 +65,7 @@ func (s *Spent) during(from, to time.Time) *Spent {
 	return &next
 }
 
-// taken is the quantity that nobody can have any more, but for the share of one
-// process.
+// taken is the quantity spent or reserved, without the share of one process.
 func (s *Spent) taken(except string) Quantity {
 	sum := s.Quantity
 	for owner, share := range s.Shares {

@@ -68,8 +68,8 @@ func amountsOf(u chat.Usage, cost float64) Amounts {
 type Spending struct {
 	Payment
 	Amounts
-	// Bridges are the amounts by the bridge of a cluster that asked. What is missing
-	// from the sum was spent before bridges were told apart.
+	// Bridges are the amounts by the bridge of a cluster that asked. Their sum lacks
+	// amounts spent before bridges were told apart.
 	Bridges map[string]Amounts `json:"bridges,omitempty"`
 }
 

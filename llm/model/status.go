@@ -112,7 +112,7 @@ func (h *health) status() string {
 	return "degraded"
 }
 
-// modelsAt names the models at a provider that somebody may use.
+// modelsAt names the models at a provider: all, or those that a space may use.
 func (c *catalog) modelsAt(p *provider, all bool, space string) []string {
 	names := []string{}
 	for _, m := range c.models {

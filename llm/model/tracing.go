@@ -63,8 +63,8 @@ func server(p *ProviderConfig) []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.ServerAddress.String(u.Hostname()), semconv.ServerPort.Int(port)}
 }
 
-// startSpan begins the span of a question by the GenAI conventions. It says
-// nothing of what is asked.
+// startSpan begins the span of a question by the GenAI conventions, without the text of
+// the question.
 func (s *Service) startSpan(ctx context.Context, m *model, t target, r *chat.Request) (context.Context, trace.Span) {
 	if s.opts.Tracer == nil {
 		return ctx, nil
@@ -98,7 +98,7 @@ func (s *Service) startEmbedding(ctx context.Context, m *model, t target) (conte
 	return s.opts.Tracer.Start(ctx, semconv.Embeddings+" "+t.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
-// attributes say what is done where.
+// attributes name the operation, its model and its provider.
 func (s *Service) attributes(operation string, m *model, t target) []attribute.KeyValue {
 	return append(slices.Clone(t.provider.server),
 		semconv.Operation.String(operation),

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// eachString changes the strings of a JSON document, names of fields too, and
-// leaves all other bytes as they are. What is no JSON stays.
+// eachString changes the strings of a JSON document, names of fields too, and leaves all
+// other bytes as they are. Input that is not JSON stays unchanged.
 func eachString(raw json.RawMessage, change func(string) string) json.RawMessage {
 	if bytes.IndexByte(raw, '"') < 0 || !json.Valid(raw) {
 		return raw

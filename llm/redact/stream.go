@@ -17,8 +17,8 @@ type stream struct {
 	held map[int]*chat.Event // deltas that wait, by segment
 }
 
-// Stream returns what is to be told of the events of the answer instead of
-// emit, which gets them with the values.
+// Stream returns the receiver of the answer's events. It restores the values behind
+// placeholders and passes the events on to emit.
 func (m *Mask) Stream(emit func(chat.Event) error) func(chat.Event) error {
 	return (&stream{mask: m, emit: emit, held: make(map[int]*chat.Event)}).event
 }
@@ -49,8 +49,8 @@ func (s *stream) event(e chat.Event) error {
 	return s.emit(e)
 }
 
-// delta tells a piece with what was held of its segment, but an end that may
-// go on as a placeholder.
+// delta passes on a piece together with the text held of its segment. An end that may be
+// the beginning of a placeholder is held.
 func (s *stream) delta(e chat.Event) error {
 	if err := s.release(func(held *chat.Event) bool { return held.Index != e.Index && held.Type != chat.ToolCallDelta }); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *stream) restore(e *chat.Event, text string) string {
 	return s.mask.Restore(text)
 }
 
-// release tells what was held of some segments, in order.
+// release passes on the text held of some segments, in order.
 func (s *stream) release(which func(*chat.Event) bool) error {
 	if len(s.held) == 0 {
 		return nil

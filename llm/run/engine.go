@@ -39,7 +39,7 @@ type hands interface {
 	offer(ctx context.Context, policy Policy) (*tools.Toolbox, error)
 	// execute runs the calls of a turn but for those that were answered before, and
 	// returns their results in the order of the calls. Each is passed to done as
-	// soon as it is known. It stops at a call that somebody has to agree to.
+	// soon as it is known. It stops at a call that needs an approval.
 	execute(ctx context.Context, box *tools.Toolbox, turn string, calls []*chat.ToolCall, before []handled, began func(i int), done func(i int, h *handled)) ([]handled, *hold)
 	// refuse has a call be answered with an error.
 	refuse(call string, why error)
@@ -60,7 +60,7 @@ type handled struct {
 	offline  bool       // it could not be delivered
 	unstored bool       // it was not begun, as nothing could be stored
 	unknown  bool       // whether it was done cannot be known
-	waits    bool       // it was not begun, as somebody has to agree to it, or to one beside it
+	waits    bool       // it was not begun: it, or a call beside it, needs an approval
 	asks     *tools.Question
 	key      string
 	lost     error // why it is in no log
@@ -158,8 +158,8 @@ func (e *engine) run(ctx context.Context, w word) Stop {
 	return e.rest(e.text, e.at)
 }
 
-// mayGoOn says for whom the run goes on, unless somebody has ended it or its
-// owner may not have it any more.
+// mayGoOn returns the principal for which the run goes on, unless the run was ended or
+// its owner has lost the right to it.
 func (e *engine) mayGoOn(ctx context.Context) (*protocol.Principal, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -346,9 +346,8 @@ func (e *engine) act(ctx context.Context, box *tools.Toolbox, calls []*chat.Tool
 	return true, err
 }
 
-// handle executes the calls of an answer: one result for each, in the order of
-// the calls. Those beyond the limit are refused. At a call that somebody has to
-// agree to the run stops.
+// handle executes the calls of an answer: one result for each, in the order of the calls.
+// Those beyond the limit are refused. At a call that needs an approval the run stops.
 func (e *engine) handle(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall, before []handled) ([]handled, error) {
 	id := turnID(e.turns)
 	most, beyond := e.limits.Admit(e.calls, len(calls))

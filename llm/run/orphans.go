@@ -12,11 +12,11 @@ import (
 // has not to wait for long.
 const prunesAtOnce = 1000
 
-// removeOrphans removes the folders of runs that another bridge has forgotten:
-// it removes what is known of them for all, and folders of its own alone. A
-// run is forgotten when it has been at rest for long, and nobody has written
-// to its folder since. So one that was written to later is kept, whatever the
-// store says: it may be another than that of the run.
+// removeOrphans removes the folders of runs that another bridge has forgotten: that
+// bridge removed the shared records of the run, and only its own folder. A run is
+// forgotten when it has been at rest for long and its folder has not been written to
+// since. A folder written to later is kept, whatever the store says: it may belong to
+// another run.
 func (s *Service) removeOrphans() {
 	if s.opts.Current != nil && !s.opts.Current() {
 		return
@@ -53,8 +53,7 @@ func (s *Service) isOrphan(id string) bool {
 	return writtenBefore(s.folder(id), before) && writtenBefore(filepath.Join(s.folder(id), "diary"), before)
 }
 
-// writtenBefore reports whether nobody has written to a file since, which also
-// holds for one that is not there.
+// writtenBefore reports whether a file was last written to before t, or does not exist.
 func writtenBefore(path string, t time.Time) bool {
 	info, err := os.Lstat(path)
 	if err != nil {

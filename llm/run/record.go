@@ -62,7 +62,7 @@ type last struct {
 	Questions []Question `json:"questions,omitempty"`
 }
 
-// maxLast bounds what is kept of it, in bytes.
+// maxLast bounds the size of the stored last words, in bytes.
 const maxLast = 128 << 10
 
 func lastPurpose(id string) string { return "run/" + id + "/last" }

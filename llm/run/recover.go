@@ -263,7 +263,7 @@ func (s *Service) sweepBlobs(ctx context.Context, suspects map[string]bool) (map
 			continue
 		}
 		if !suspects[name] {
-			unneeded[name] = true // somebody may be about to refer to it
+			unneeded[name] = true // a run may be about to refer to it
 			continue
 		}
 		if err := s.removeBlob(ctx, name); err != nil {
@@ -327,7 +327,7 @@ func (s *Service) isOld(r *Record) bool {
 	return r.Phase != Running && r.Phase != WaitingApproval && s.opts.Now().Sub(r.Changed) > s.opts.Keep
 }
 
-// forget removes an old run, unless somebody has it go on just now.
+// forget removes an old run, unless it is being resumed just now.
 func (s *Service) forget(old *Record) {
 	l, err := s.reserve(old, 0)
 	if err != nil {

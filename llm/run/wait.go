@@ -32,7 +32,7 @@ type Approvals interface {
 	OnSettled(f func(run string))
 }
 
-// nobody is asked about anything.
+// nobody is the Approvals of a service that has none: it refuses every question.
 type nobody struct{}
 
 func (nobody) Reserve(*approval.Record) (func(), error) {
@@ -128,8 +128,8 @@ type hold struct {
 	asks *tools.Question
 }
 
-// park stops the run at a call that somebody has to agree to. A question that finds
-// no place is refused, with the reason.
+// park stops the run at a call that needs an approval. A question that finds no place is
+// refused, with the reason.
 func (e *engine) park(h *hold, done []handled) (refused, err error) {
 	asks, ok := h.asks.Draft.(*approval.Record)
 	if !ok {

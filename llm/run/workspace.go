@@ -88,7 +88,7 @@ func positionIn(g *pack.Graph, text []byte) (*Position, error) {
 	return &Position{Node: node, Next: g.Next(id), State: state, Completed: state.Done(g)}, nil
 }
 
-// node is the place of the run, "" without a workflow or if nobody can tell.
+// node is the place of the run, "" without a workflow or if its position cannot be read.
 func (w *workspace) node(ctx context.Context) string {
 	at, err := w.position(ctx)
 	if err != nil || at == nil {

@@ -378,7 +378,7 @@ func (e *Executor) run(ctx context.Context, tool *Tool, x *Execution) (Output, e
 	}
 }
 
-// call runs a call, come what may.
+// call runs a tool and turns its panic into an error.
 func (e *Executor) call(ctx context.Context, tool *Tool, x *Execution) (out Output, err error) {
 	defer func() {
 		if p := recover(); p != nil {

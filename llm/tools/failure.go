@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Class says what is done about an error of a tool.
+// A Class is the treatment of an error of a tool.
 type Class uint8
 
 // The classes.

@@ -15,7 +15,7 @@ const (
 	maxDepth     = 64      // of nesting
 )
 
-// The words for what was odd about arguments. Others look for them.
+// The notes on repaired arguments. Other packages look for them.
 const (
 	noteNumberToBoolean = "number coerced to boolean"
 	noteStringToBoolean = "string coerced to boolean"
@@ -204,7 +204,7 @@ func (p *parser) mustBeObject() {
 	p.whole(faultJSON + p.wrong)
 }
 
-// whole notes what is wrong with the arguments as a whole.
+// whole notes a fault of the arguments as a whole.
 func (p *parser) whole(reason string) {
 	p.Faults = append(p.Faults, Fault{Reason: reason, Required: true})
 }

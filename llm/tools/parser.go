@@ -27,7 +27,7 @@ type parser struct {
 	result map[string]any
 
 	at    string // the parameter being read
-	fault string // what is wrong with it
+	fault string // the fault of the value
 	wrong string // that the text is no JSON, and where
 
 	strict bool
@@ -40,7 +40,7 @@ func (p *parser) note(text string) {
 	p.Warnings = append(p.Warnings, Warning{Parameter: p.at, Text: text})
 }
 
-// misfit notes what is wrong with the parameter, the first thing only.
+// misfit notes the first fault of the parameter.
 func (p *parser) misfit(format string, args ...any) {
 	if p.fault == "" {
 		p.fault = p.at + ": " + fmt.Sprintf(format, args...)

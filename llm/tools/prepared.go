@@ -59,8 +59,8 @@ func (n *node) hasOptional() bool {
 	return n.items != nil && n.items.hasOptional()
 }
 
-// Hash is that of all that a caller and a model are told of the tool. What was
-// agreed to for one declaration does not hold for another.
+// Hash is the hash of the declaration as callers and models see it. An approval given for
+// one declaration does not hold for another.
 func (t *Tool) Hash() [sha256.Size]byte { return t.prepare().hash }
 
 func (d *Declaration) hash() [sha256.Size]byte {

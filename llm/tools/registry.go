@@ -19,9 +19,8 @@ type Registry struct {
 	revision int
 }
 
-// Register adds a tool. It is refused if its declaration is wrong or another
-// has its name, whatever the case of the letters. Warnings say what is odd
-// about the declaration.
+// Register adds a tool. It is refused if its declaration is wrong or another has its
+// name, whatever the case of the letters. Warnings name oddities of the declaration.
 func (r *Registry) Register(t *Tool) (warnings []string, err error) {
 	p := t.prepare()
 	if p.err != nil {

@@ -62,12 +62,11 @@ type Parameter struct {
 // What Declaration.Risk says.
 const (
 	RiskAsk  = "ask"  // a person has to agree to every call
-	RiskDeny = "deny" // nobody may call it through a model
+	RiskDeny = "deny" // no model may call it
 )
 
-// RiskOf is the meaning of the risk that a capability declares in its own words.
-// Nobody is asked about what is said to be low or medium; what is high, or a
-// word that nobody has heard of, needs an approval.
+// RiskOf is the meaning of the risk that a capability declares in its own words. A low or
+// medium risk needs no approval; a high risk, or an unknown word, does.
 func RiskOf(declared string) string {
 	switch strings.ToLower(declared) {
 	case "", "none", "low", "medium":
@@ -158,11 +157,11 @@ type Environment struct {
 	Traceparent string               // W3C trace context
 	Depth       int                  // how many calls of tools this one is within
 	Traced      []attribute.KeyValue // of the span of a call, beside those that say which it is
-	// ByHand says that a person runs the tools, and no model: what is kept
-	// from models is there too.
+	// ByHand says that a person runs the tools, and no model: tools withheld from models
+	// are included.
 	ByHand bool
-	// Parks says that whoever has the tools called can go on later: a call that
-	// somebody has to agree to is then Waiting, and not waited for.
+	// Parks says that the caller can resume later: a call that needs an approval then
+	// returns as Waiting at once.
 	Parks bool
 	// Patience is the time that an approval may be waited for; 0 leaves that to the
 	// gate.
@@ -234,7 +233,7 @@ const (
 	Success Status = "Success"
 	Failed  Status = "Failed"
 	Skipped Status = "Skipped" // it was not begun, or cancelled
-	Waiting Status = "Waiting" // it was not begun: somebody has to agree first, to it or to one before it
+	Waiting Status = "Waiting" // it was not begun: it, or a call before it, needs an approval first
 )
 
 // A Result is what became of a call. Every call has one.
@@ -251,13 +250,13 @@ type Result struct {
 	Elapsed   time.Duration
 	Err       error // a *protocol.Error; nil with Success
 	Fatal     bool  // no other call can succeed either: the turn should end
-	// Question is the question that somebody has to agree to, of a call that is Waiting
-	// for an answer of its own; nil of one that is behind such a call.
+	// Question is the question of a call that is Waiting for an approval of its own; nil
+	// of one that is behind such a call.
 	Question *Question
 }
 
-// A Question is what a [Gate] returns as its error for a call that somebody has
-// to agree to, in an environment that Parks. Nobody was asked yet.
+// A Question is the error that a [Gate] returns for a call that needs an approval, in an
+// environment that Parks. The approval was not asked for yet.
 type Question struct {
 	Approval string // id that the approval will have, or has
 	Draft    any    // of the approval, for the gate alone

@@ -91,9 +91,8 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// As is err as an Error. What is none becomes an [Internal] one without its
-// text, which may name what is nobody's business; errors of the protocol keep
-// their message.
+// As is err as an Error. Errors of the protocol keep their message; any other becomes an
+// [Internal] one without its text, which may name internals of the bridge.
 func As(err error) *Error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {

@@ -79,9 +79,9 @@ func ParseUpdate(data []byte) (Update, error) {
 // Empty reports whether an update changes nothing at all.
 func (u Update) Empty() bool { return u == Update{} }
 
-// Apply gives the text of a file after an update. The document is not to be
-// used any more. It fails with E_SCHEMA_VALIDATION when what is there is not
-// of the type the update needs.
+// Apply gives the text of a file after an update. The document must not be used
+// afterwards. It fails with E_SCHEMA_VALIDATION when a field does not have the type that
+// the update needs.
 func (d *Document) Apply(u Update) ([]byte, error) {
 	for _, change := range []func() error{
 		func() error { return d.appendTexts("stepsCompleted", u.StepsCompleted) },

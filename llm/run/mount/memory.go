@@ -17,8 +17,8 @@ type memory struct {
 	paths []string // sorted
 }
 
-// Memory gives files, by their clean paths, that nobody can write. The
-// contents must not be changed any more.
+// Memory is a read-only file system of files by their clean paths. The contents must not
+// be changed any more.
 func Memory(files map[string][]byte) FS {
 	return &memory{files: files, paths: slices.Sorted(maps.Keys(files))}
 }

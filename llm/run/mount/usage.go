@@ -12,8 +12,8 @@ type Usage struct {
 	Files int // and folders
 }
 
-// Usage counts all that is in the folder, seen or hidden, but for what is in
-// the folder without, "" for none.
+// Usage counts the files of the folder, seen or hidden, except those in the folder
+// without ("" for none).
 func (f *Folder) Usage(ctx context.Context, without string) (u Usage, err error) {
 	err = fs.WalkDir(f.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -156,8 +156,8 @@ func (b *bounded) fits(location mount.Location, after []byte) error {
 		With("bytes", len(after)).With("limit", b.write)
 }
 
-// contents reads a file that is to be changed. It may be as large as what may
-// be written.
+// contents reads a file before it is changed. The file may be as large as the write limit
+// of a call.
 func (b *bounded) contents(ctx context.Context, location mount.Location) (text []byte, present bool, err error) {
 	file, info, err := location.Open(ctx, location.Path)
 	if fault.CodeOf(err) == fault.NotFound {

@@ -79,8 +79,8 @@ func (h *Host) room(ctx context.Context, location mount.Location, size int64) (d
 	return func() { *used = would }, nil
 }
 
-// growth is the room that a file of so many bytes, and the folders made for it, add to
-// what is there.
+// growth is the change of usage by a file of so many bytes, including the folders made
+// for it.
 func growth(ctx context.Context, location mount.Location, size int64) (mount.Usage, error) {
 	info, err := location.Stat(ctx, location.Path)
 	if err == nil {

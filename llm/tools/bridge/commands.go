@@ -49,8 +49,8 @@ func CheckAllowed(set *commands.Set, names []string) error {
 	return nil
 }
 
-// Commands are a source of tools: commands of the bridge that the operator has
-// allowed. Those who may not run one do not see it.
+// Commands are a source of tools: commands of the bridge that the operator has allowed.
+// Each principal sees those that it may run.
 type Commands struct {
 	may  May
 	list []command

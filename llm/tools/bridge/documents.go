@@ -122,7 +122,7 @@ func (d *documents) Find(_ context.Context, _ tools.Environment, name string) (*
 	return d.tool, name == d.tool.Name
 }
 
-// skill is the one that a call is about. Whoever may not invoke it may not read
+// skill is the skill that a call is about. A principal may read it only if it may invoke
 // it.
 func (d *documents) skill(ctx context.Context, x *tools.Execution) (*Skill, error) {
 	id, _ := x.Arguments["skill_id"].(string)

@@ -18,8 +18,8 @@ import (
 // Wait returns when a task has ended, or soon after ctx.
 type Wait func(ctx context.Context, task protocol.TaskID) error
 
-// groups is the tool that has the members of a group do something: one for all
-// groups, with a selector of who is meant, and not one for each device.
+// groups is the tool that dispatches to the members of a group: one for all groups, with
+// a selector of members, and not one for each device.
 type groups struct {
 	skills *Skills
 	invoke Invoke

@@ -15,8 +15,8 @@ type Invoker struct {
 	Router func() *commands.Router // which is made after the tools
 }
 
-// Invoke runs a command as the principal of an environment: with all that
-// happens to anybody's, and within what is left of the call of the tool.
+// Invoke runs a command as the principal of an environment, through the router like any
+// other call, and within the time left to the call of the tool.
 func (i Invoker) Invoke(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error) {
 	router := i.Router()
 	timeout := tools.DefaultTimeout

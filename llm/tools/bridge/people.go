@@ -34,7 +34,7 @@ func NewPeople(set *commands.Set, invoke Invoke, may May) (*People, error) {
 		tool := commandTool(c, invoke)
 		tool.Name = name
 		if c.Effect != commands.Read {
-			tool.Effect = commands.Act // what is approved is done, so that clients ask the person
+			tool.Effect = commands.Act // an approved call acts, so clients must ask the person
 			tool.Description += " Ask the person who works with you first, and show exactly what is approved."
 		}
 		p.tools[name] = command{tool, c.Action}

@@ -55,8 +55,8 @@ const document protocol.CapabilityID = reserved + "document"
 // maxListed is the number of skills of a space that are made tools of, the oldest first.
 const maxListed = 10_000
 
-// Skills are a source of tools: one for each capability of each skill, by the
-// name skill.capability. Those who may not invoke a skill do not see its tools.
+// Skills are a source of tools: one for each capability of each skill, by the name
+// skill.capability. A principal sees only the tools of skills that it may invoke.
 type Skills struct {
 	invoke Invoke
 	may    MayInvoke
@@ -166,11 +166,11 @@ func (s *Skills) Find(ctx context.Context, env tools.Environment, name string) (
 	return found, found != nil
 }
 
-// older puts first who was there first: a.b with the capability c was before a
-// with the capability b.c, or the other way round.
+// older orders skills that claim the same tool name by age: a.b with the capability c may
+// be older than a with the capability b.c, or younger.
 func older(a, b *entry) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) }
 
-// Skill describes a skill, to those who may invoke it.
+// Skill describes a skill to an environment whose principal may invoke it.
 func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.SkillID) (*Skill, error) {
 	space := spaceOf(env)
 	e := s.entry(space, id)
@@ -183,7 +183,7 @@ func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.S
 	return &s.made(e).skill, nil
 }
 
-// All describes the skills that somebody may invoke, the oldest first.
+// All describes the skills that the principal may invoke, the oldest first.
 func (s *Skills) All(ctx context.Context, env tools.Environment) []*Skill {
 	space := spaceOf(env)
 	var list []*Skill
@@ -215,9 +215,9 @@ func (s *Skills) declaredBy(space protocol.SpaceID, id protocol.SkillID, capabil
 	return text
 }
 
-// riskOf is the declaration of a skill about the risk of a capability, in its own
-// words. Whoever may dispatch to a group reaches skills that it may not invoke,
-// and their risk counts all the same. What is not there is not reached.
+// riskOf is the risk that a skill declares for a capability, in its own words. A
+// principal that may dispatch to a group reaches skills that it may not invoke, and their
+// risk counts all the same. A skill that is not registered has none.
 func (s *Skills) riskOf(space protocol.SpaceID, id protocol.SkillID, capability protocol.CapabilityID) string {
 	e := s.entry(space, id)
 	if e == nil {
@@ -272,9 +272,9 @@ func (s *Skills) entries(space protocol.SpaceID) []*entry {
 	return on.ordered
 }
 
-// others are the beginnings of names of tools that are not those of skills. They are
-// not to be had while those are away, as an MCP server that is down or a
-// dispatch that somebody may not make: who trusts the name means the other.
+// others are the beginnings of tool names that no skill may use. They stay reserved while
+// their tools are missing, as those of an MCP server that is down or a dispatch that the
+// principal may not make: a rule that trusts such a name means the other tool.
 var others = []string{"mcp.", "fs.", "ui.", readName, dispatchName}
 
 func isOthers(name string) bool {

@@ -39,7 +39,7 @@ const (
 type connection struct {
 	service *Service
 	config  *Config
-	key     string        // of what is approved
+	key     string        // of the record of approvals
 	device  *attached     // nil for a server of the configuration
 	again   chan struct{} // asks for the tools to be listed anew, or the server to be tried now
 

@@ -33,7 +33,7 @@ type declared struct {
 	hash          string // of all that it says, hexadecimal
 }
 
-// declare reads what a server says of a tool. What is too long is no tool.
+// declare reads a server's declaration of a tool. One that is too long is ignored.
 func declare(t *sdk.Tool) (*declared, bool) {
 	if t == nil {
 		return nil, false

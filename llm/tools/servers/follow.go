@@ -23,8 +23,8 @@ const followTimeout = 10 * time.Second
 // changed, as long as it is followed. It is set before [Service.Run], and must not block.
 func (s *Service) OnUpdate(told func(uri string)) { s.updated = told }
 
-// MayFollow says why a principal may not hear of changes of a resource of a server, if it
-// may not: who may read it may.
+// MayFollow returns the reason why a principal may not follow a resource of a server, nil
+// if it may. The right to read it is enough.
 func (s *Service) MayFollow(ctx context.Context, who *protocol.Principal, server, uri string) error {
 	l, err := s.connected(who, server)
 	if err != nil {
@@ -98,8 +98,8 @@ func tells(session *sdk.ClientSession) bool {
 	return hello != nil && hello.Capabilities != nil && hello.Capabilities.Resources != nil && hello.Capabilities.Resources.Subscribe
 }
 
-// resume has a server that is back tell of what is followed. Whatever happened meanwhile
-// is told as a change.
+// resume subscribes anew to the followed resources of a server that is back. Each is
+// reported as changed, since changes may have been missed meanwhile.
 func (l *connection) resume(ctx context.Context, session *sdk.ClientSession) {
 	l.mu.Lock()
 	uris := slices.Sorted(maps.Keys(l.followed))

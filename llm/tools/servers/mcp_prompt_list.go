@@ -69,7 +69,7 @@ func (s *Service) Prompts(ctx context.Context, call *commands.Call, p PromptsPar
 	return result, ctx.Err()
 }
 
-// Gettable are the prompts that somebody may get, by [PromptView.PublicName].
+// Gettable are the prompts that a principal may get, by [PromptView.PublicName].
 func (s *Service) Gettable(ctx context.Context, who *protocol.Principal) []PromptView {
 	var all []PromptView
 	for _, l := range s.known(who) {

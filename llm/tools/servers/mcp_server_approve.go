@@ -42,8 +42,8 @@ type ApproveResult struct {
 	Resources bool     `json:"resources" doc:"true if its resources can be read now"`
 }
 
-// Approve approves what is named. What the server declares must still be what was
-// looked at.
+// Approve approves the named tools, prompts, templates and resources. It fails if the
+// server has changed its declarations since the revision that the caller has seen.
 func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApproveParams) (ApproveResult, error) {
 	l, err := s.connection(call.Principal, p.Server)
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApprovePar
 	return approved.result(p.Server, known, has), nil
 }
 
-// added is the part that is approved from now on: what was before, with what is named, or
-// with everything that the server has.
+// added is the next record of approvals: the previous ones with those named, or with
+// everything that the server has.
 func (p ApproveParams) added(old *Approved, known []*declared, has *library, by *protocol.Principal, at time.Time) (next *Approved, err error) {
 	if old == nil {
 		old = &Approved{}
@@ -94,8 +94,8 @@ func (p ApproveParams) added(old *Approved, known []*declared, has *library, by 
 	return next, err
 }
 
-// approve adds what was named, or everything, to what was approved before. What
-// is not there any more is dropped.
+// approve adds the named entries, or all, to those approved before. Entries that the
+// server no longer has are dropped.
 func approve(param string, known, before map[string]string, named []string, every bool) (map[string]string, error) {
 	approved := make(map[string]string, len(known))
 	for _, name := range named {

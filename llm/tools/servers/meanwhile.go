@@ -94,10 +94,10 @@ func (l *connection) step(p *sdk.ProgressNotificationParams) {
 	call.emit("task.progress", s)
 }
 
-// logged tells what the server logs: operators in the bridge's log, and whoever
-// calls it just now, if nobody else has called in this session. A log message does
-// not name its call and may come after the answer, so it could be about a call of
-// anybody who has called.
+// logged passes on log messages of the server: to operators in the bridge's log, and to
+// the calls under way, if one principal alone has called in this session. A log message
+// does not name its call and may come after the answer, so it could be about a call of
+// any principal that has called.
 func (l *connection) logged(p *sdk.LoggingMessageParams) {
 	line := l.line(p)
 	for _, call := range l.hearers() {

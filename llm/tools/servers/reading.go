@@ -100,7 +100,7 @@ func (l *connection) marked(title, description string) string {
 	return d.Told()
 }
 
-// plain is at most n bytes of a name, as one line of what can be seen.
+// plain is at most n bytes of a name, on one line and without hidden characters.
 func plain(name string, n int) string {
 	return short(strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if protocol.Hidden(r) {

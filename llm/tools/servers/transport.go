@@ -47,7 +47,7 @@ func (l *connection) transport(ctx context.Context) (sdk.Transport, error) {
 				return errors.New("the server redirects, which is not followed")
 			},
 		},
-		MaxRetries:   -1, // who is gone is visited anew
+		MaxRetries:   -1, // no retries: a lost server is connected to anew
 		MaxEventSize: maxAnswer,
 	}, nil
 }

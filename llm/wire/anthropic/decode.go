@@ -118,8 +118,8 @@ func (d *decoder) event(e sse.Event) error {
 	return nil // pings, and events yet unknown
 }
 
-// start takes what is known of an answer before it begins, which may be some of
-// it, or all.
+// start takes the part of an answer that is known before it streams, which may be all of
+// it.
 func (d *decoder) start(a *answer) error {
 	d.finish.Model = a.Model
 	d.count(a.Usage)

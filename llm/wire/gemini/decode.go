@@ -100,8 +100,8 @@ func (d *decoder) chunk(data []byte) error {
 	return nil
 }
 
-// part takes one part. A signature belongs to its own part, so that what has
-// one is a segment by itself.
+// part takes one part. A part with a signature is a segment by itself, since the
+// signature belongs to that part alone.
 func (d *decoder) part(p part) error {
 	opaque := keep(p)
 	switch {

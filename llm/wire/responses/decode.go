@@ -312,8 +312,7 @@ func (d *decoder) reasoned(it *item, o outputItem, raw json.RawMessage) error {
 	return d.out.Mark(chat.Reasoning, &chat.Opaque{Origin: Origin, Data: kept})
 }
 
-// tellReasons tells what may be read of reasoning: summaries, or where there
-// are none, what the model thought.
+// tellReasons emits the readable reasoning: its summaries, or without any, its full text.
 func (d *decoder) tellReasons(o outputItem) error {
 	var pieces []wire.Text
 	for _, s := range o.Summary {

@@ -87,10 +87,10 @@ func (q quirk) play(t testing.TB, provider Maker, r *chat.Request) (h heard) {
 	return h
 }
 
-// Quirks plays what services were seen to say, and compares what comes of it
-// with NAME.txt. Then each recording ends after every one of its bytes: what
-// is heard of it is a beginning of what is heard of the whole, and is taken for
-// an answer only if nothing is missing.
+// Quirks plays recorded answers of services, and compares the decoded events with
+// NAME.txt. Then each recording is cut after every one of its bytes: the events of the
+// cut must be a beginning of those of the whole, and are taken for an answer only if
+// nothing is missing.
 func Quirks(t *testing.T, provider Maker, r *chat.Request) {
 	for _, q := range quirks(t) {
 		t.Run(q.name, func(t *testing.T) {
@@ -106,8 +106,7 @@ func Quirks(t *testing.T, provider Maker, r *chat.Request) {
 	}
 }
 
-// checkCut compares what is heard of the beginning of a recording with what is
-// heard of all of it.
+// checkCut compares the events of the beginning of a recording with those of all of it.
 func checkCut(t *testing.T, n int, cut, whole heard) {
 	t.Helper()
 	if said, all := spoken(cut.Events), spoken(whole.Events); !strings.HasPrefix(all, said) {
