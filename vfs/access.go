@@ -59,8 +59,8 @@ func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool)
 	return g.Owner.Is(who) || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
 }
 
-// nowhere is a space without inhabitants: no space is called so. Its
-// groups are as those that nobody has written to.
+// nowhere is a space without principals: no space has this name. Its groups look as if no
+// file was ever written to them.
 const nowhere protocol.SpaceID = "\x00"
 
 // hidden reports whether a group is somebody else's, and is to be as if nobody
@@ -70,7 +70,7 @@ func (s *Service) hidden(who *protocol.Principal, group string) bool {
 	return !ofCap && !s.MayUseFiles(who, group, false)
 }
 
-// admit refuses with 4004 who may not use a group. The first to write to a
+// admit refuses with 4004 a principal that may not use a group. The first to write to a
 // group becomes its owner.
 func (s *Service) admit(ctx context.Context, who *protocol.Principal, group string, write bool) error {
 	if write && !privileged(who) && s.ownable(who, group) {

@@ -129,8 +129,8 @@ func (a *assembly) begin() (err error) {
 	return err
 }
 
-// end hashes what was written of the chunks since begin, once the own blob is
-// another content than the whole.
+// end hashes the chunks written since begin, once the own blob differs from the whole
+// content.
 func (a *assembly) end() error {
 	if a.apart == nil && a.own != a.list.size {
 		a.apart = sha256.New()
@@ -161,9 +161,9 @@ func (a *assembly) add(chunk []byte) error {
 	return a.write(chunk)
 }
 
-// inBase reports whether the version before has the same bytes at the same
-// place. They are compared, so what is shared is what was sent, whatever a disk
-// has made of it since it was stored.
+// inBase reports whether the version before has the same bytes at the same place. The
+// bytes themselves are compared, so a shared chunk equals the one sent even if the disk
+// has damaged the older copy.
 func (a *assembly) inBase(i int, chunk []byte) bool {
 	b := a.base
 	if b == nil || i >= len(b.list.sums) || chunkLength(b.list.size, i) != int64(len(chunk)) {

@@ -96,7 +96,7 @@ func (s *Store) list(ctx context.Context, v *Version) (*chunkList, error) {
 	}
 	for i, share := range l.shared {
 		if share != ref.Shared[i] {
-			return nil, errBadList // what is read is what the record keeps from being collected
+			return nil, errBadList // the list must name the blobs that the record keeps from being collected
 		}
 	}
 	return l, nil

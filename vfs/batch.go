@@ -51,8 +51,8 @@ type batched struct {
 	i int
 }
 
-// begin checks a batch and reserves what its files need. What is left to do is
-// returned; files that are named again in the same batch come later.
+// begin checks a batch and reserves the room and the versions of its files. It returns
+// the files to write now; those named again in the same batch come later.
 func (s *Space) begin(ctx context.Context, group string, batch []Content, results []Result) (todo []batched, later []int) {
 	seen, known := make(map[string]bool, len(batch)), make(sizes)
 	for i := range batch {

@@ -9,8 +9,7 @@ import (
 // the slash.
 const afterFolder = "\U0010FFFF"
 
-// A browsing gathers the direct entries of a folder: its files, and the folders
-// in place of what is below them.
+// A browsing gathers the direct entries of a folder: its files and subfolders.
 type browsing struct {
 	prefix  string // path of the folder with a slash behind it, "" for the whole group
 	limit   int
@@ -59,9 +58,9 @@ func Browse(ctx context.Context, folder Located, cursor string, limit int) (Brow
 	return BrowsedPage{b.folders, b.files, next}, nil
 }
 
-// browse lists the direct entries of a folder, one page of them, in the order of
-// paths. It skips what is below a folder, so a page costs no more than a list
-// for each of its folders.
+// browse lists the direct entries of a folder, one page of them, in the order of paths.
+// It skips the contents of subfolders, so a page costs no more than a list for each of
+// them.
 func browse(ctx context.Context, files Files, group, path, cursor string, limit int, deleted bool) (*browsing, string, error) {
 	b := &browsing{limit: limit, cursor: cursor}
 	if b.limit <= 0 {

@@ -42,8 +42,8 @@ type spot struct {
 	offset int64 // there
 }
 
-// A state is that of the SHA-256 of the content before a chunk, so that
-// whoever changes only what comes after it hashes only that.
+// A state is that of the SHA-256 of the content before a chunk, so that after a change
+// from that chunk on only the rest is hashed anew.
 type state struct {
 	chunk int
 	hash  []byte // as the hash marshals itself

@@ -21,8 +21,8 @@ func (s *Source) in(group string) string { return cmp.Or(s.Group, group) }
 // already, without reading it. The error is [errors.ErrUnsupported] if they
 // cannot do it after all.
 //
-// A source is named by path and version, never by its checksum: who may copy
-// it may also read it, and to know a checksum is no right.
+// A source is named by path and version, never by its checksum: a caller that may copy it
+// may also read it, and knowing a checksum gives no right.
 type Copier interface {
 	// PutCopy makes the content of a version of a file another file's new version. A
 	// missing source is 4003; a source that has another size or sum than announced,

@@ -11,10 +11,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What is known of damaged blobs is kept with the versions that have their
-// content there, as the number that a version would have got when the damage
-// was found. A blob is good again once a later version refers to it: nobody
-// relies on a damaged one, so it was written anew by then.
+// The damage of blobs is stored with the versions that have their content there, as the
+// number that a version would have got when the damage was found. A blob is good again
+// once a later version refers to it: writers reuse no damaged blob, so it was written
+// anew by then.
 
 // damageTime bounds how long a reader waits for what it found to be kept.
 const damageTime = 5 * time.Second
@@ -87,8 +87,7 @@ func (s *Store) noteDamage(ctx context.Context, r *Record, v *Version) {
 	}
 }
 
-// sizes are those of blobs, as far as somebody has asked; -1 for one that is
-// lost.
+// sizes are those of the blobs looked at so far; -1 for one that is lost.
 type sizes map[string]int64
 
 // probe looks whether the present blob of a content is as long as it

@@ -20,7 +20,7 @@ func (s *Space) Chunks(ctx context.Context, group, path string, version uint64) 
 	}
 	l, err := s.store.list(ctx, v)
 	if err != nil {
-		return nil, errors.ErrUnsupported // who reads the content is told what is wrong
+		return nil, errors.ErrUnsupported // reading the content returns the reason
 	}
 	return l.sums, nil
 }
@@ -90,9 +90,8 @@ func (a *assembly) readDelta(d Delta, r io.Reader, size int64) error {
 	return nil
 }
 
-// next takes a chunk of the version before, or else of a writer. It reports
-// whether there was a whole one. A kept chunk that is only a part of what is
-// there is written.
+// next takes a chunk of the version before, or else of a writer. It reports whether there
+// was a whole one. A kept chunk that is only a part of the older one is written anew.
 func (a *assembly) next(i int, chunk []byte, kept bool, r io.Reader) (whole bool, err error) {
 	if err := a.begin(); err != nil {
 		return false, err

@@ -82,8 +82,8 @@ func (s *Service) publish(in protocol.SpaceID, group, name string, about any) {
 }
 
 // MayFollow reports whether a principal may hear of changes of a group's files: its
-// readers may, and those who manage the space. A group that nobody has written to
-// counts as another principal's. It is asked on the message path.
+// readers and the managers of the space may. A group without an owner counts as another
+// principal's. It is asked on the message path.
 func (s *Service) MayFollow(who *protocol.Principal, group string) bool {
 	switch {
 	case who.Manages(who.Home()):

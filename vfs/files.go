@@ -91,8 +91,8 @@ const MaxContentType = 255
 // that is not there, 4005 when there is no room, 3003 for another version than
 // expected, 3002 for a path that another file is in the way of (details.twin
 // names it, see [CleanPath]), 1001 for a group or path that cannot be, 1004
-// for a file that is too large, 4002 for content that is not what was
-// announced or broke off, 4004 for what the VFS does not permit.
+// for a file that is too large, 4002 for content that breaks off or differs from its
+// announced size or sum, 4004 for access that the VFS does not permit.
 type Files interface {
 	// Stat describes the current version of a file. A deleted file is not
 	// there.

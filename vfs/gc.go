@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Run tidies up until ctx ends: what is forgotten is forgotten, and blobs that
-// nobody needs are removed.
+// Run tidies up until ctx ends: it forgets files deleted long ago, and removes blobs
+// without references.
 func (s *Store) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.opts.GCInterval)
 	defer ticker.Stop()
@@ -214,7 +214,7 @@ func (s *Store) makeRoom(ctx context.Context, space protocol.SpaceID, group stri
 func (s *Store) trim(ctx context.Context, r *Record, upTo uint64) {
 	now, revision, ok := s.opts.Records.Get(r.key())
 	if !ok || now != r {
-		return // it changed meanwhile; the next attempt sees what is left
+		return // it changed meanwhile; the next attempt sees the new record
 	}
 	next := *r
 	next.Versions = slices.Clone(slices.DeleteFunc(slices.Clone(r.Versions), func(v Version) bool { return v.Number <= upTo }))

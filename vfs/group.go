@@ -14,9 +14,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// MirrorGroup is the group of files that is reserved for the mirror of Caps:
-// the paths below a Cap's folder ([MirrorPath]) are its own. Only the bridge
-// writes there, but for what is below disk/.
+// MirrorGroup is the group of files that is reserved for the mirror of Caps: the paths
+// below a Cap's folder ([MirrorPath]) are its own. Only the bridge writes there, except
+// below disk/.
 const MirrorGroup = "cap"
 
 // CheckGroup refuses with 1001 what cannot be the name of a group of files:

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An index knows every file and every content. It follows the table of
-// records, and knows what is being written.
+// An index knows every file and every content. It follows the table of records, and the
+// writes in flight.
 type index struct {
 	mu      sync.Mutex
 	settled *sync.Cond // something in flight came to its end

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An order keeps strings sorted. Adding is cheap; what was added is sorted in
-// when the order is next asked for.
+// An order keeps strings sorted. Adding is cheap; added strings are sorted in when the
+// order is next read.
 type order struct {
 	sorted []string
 	added  []string
@@ -15,11 +15,11 @@ type order struct {
 
 func (o *order) add(s string) { o.added = append(o.added, s) }
 
-// remove only counts: who walks the order skips what is gone.
+// remove only counts: readers skip the strings that are gone.
 func (o *order) remove() { o.gone++ }
 
-// settle sorts in what was added and, when much is gone, drops what there does
-// not know.
+// settle sorts in the added strings and, when many are gone, drops those for which there
+// reports false.
 func (o *order) settle(there func(string) bool) {
 	if len(o.added) > 0 {
 		slices.Sort(o.added)

@@ -23,8 +23,8 @@ func (s *Space) Put(ctx context.Context, group, path string, r io.Reader, o PutO
 	return w.run(ctx)
 }
 
-// checkPut refuses what can be refused before the content is read, of which so
-// many bytes are to be written.
+// checkPut refuses a write for reasons known before its content is read, of which fresh
+// bytes are to be written.
 func (s *Space) checkPut(ctx context.Context, group, path string, o PutOptions, fresh int64) error {
 	if err := checkNames(ctx, group, path); err != nil {
 		return err
@@ -70,8 +70,7 @@ type writing struct {
 	options     PutOptions
 	content     *received
 
-	// What is reserved in the index while the content and the record are
-	// written.
+	// The reservation in the index while the content and the record are written.
 	held     *groupIndex
 	number   uint64
 	reserved int64
@@ -92,7 +91,7 @@ func (w *writing) run(ctx context.Context) (File, error) {
 		done, err := w.reserve()
 		if protocol.CodeOf(err) == protocol.NoSpace && !made {
 			made = true
-			// If that is not enough, what is replaced gives way as well.
+			// If that is not enough, the replaced version gives way as well.
 			w.alone = !w.store.makeRoom(ctx, w.space, w.group, w.content.size)
 			continue
 		}

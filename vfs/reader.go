@@ -101,7 +101,7 @@ func (r *reader) bad(how string) error {
 	return BadContent(r.record.Path, how)
 }
 
-// damaged reports whether all was read and is not what was stored.
+// damaged reports whether the whole content was read and its sum is wrong.
 func (r *reader) damaged() bool {
 	return r.hash != nil && r.offset == r.version.Size && Sum(r.hash.Sum(nil)) != r.version.SHA256
 }

@@ -187,8 +187,8 @@ func (r *replacement) place(ctx context.Context) (done int, err error) {
 	return done, nil
 }
 
-// undo puts the files back that were set aside. A file that somebody has changed
-// meanwhile stays as it is, and so does one that finds no room.
+// undo puts back the files that were set aside. A file that was changed meanwhile stays
+// as it is, and so does one that finds no room.
 func (r *replacement) undo(ctx context.Context, done int) {
 	if len(r.aside) == 0 {
 		return

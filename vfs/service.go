@@ -24,7 +24,7 @@ type Options struct {
 	Dial func(r Remote, credential string) (Files, error)
 	// Sealer keeps credentials at rest; without one none can be registered.
 	Sealer Sealer
-	// Publish publishes an event of a group; without it nobody is told of any.
+	// Publish publishes an event of a group; without it there are no events.
 	Publish  func(to protocol.Recipients, m protocol.Message) (receivers int, err error)
 	Topics   protocol.Topics
 	BridgeID string

@@ -81,8 +81,8 @@ func (s *Service) readable(who *protocol.Principal) map[string]bool {
 	return all
 }
 
-// groupView describes a group. How much is in the mirror of all Caps is for
-// those who may read all of it.
+// groupView describes a group. The size of the mirror of all Caps is shown only to
+// principals that may read all of it.
 func (s *Service) groupView(who *protocol.Principal, name string) GroupView {
 	g := GroupView{Name: protocol.GroupName(name), VFS: LocalID}
 	if r := s.remoteOf(who.Home(), name); r != nil {

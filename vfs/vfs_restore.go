@@ -34,8 +34,8 @@ type RestoreResult struct {
 	FileView
 }
 
-// Restore brings a version back as a new one, without moving its content. The
-// caller must be one who may write the file.
+// Restore brings a version back as a new one, without moving its content. The caller must
+// have the right to write the file.
 func (s *Service) Restore(ctx context.Context, call *commands.Call, p RestoreParams) (RestoreResult, error) {
 	files, err := s.For(ctx, call.Principal, string(p.Group), true)
 	if err != nil {

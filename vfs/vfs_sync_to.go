@@ -87,7 +87,8 @@ func syncedFile(status SyncStatus, f File) SyncedFile {
 	return s
 }
 
-// failedFile says why a file was not synced, without what is not the caller's.
+// failedFile is the result of a file that was not synced, with the code and the message
+// of the error alone.
 func failedFile(path string, err error) SyncedFile {
 	e := protocol.AsError(err)
 	status := Failed

@@ -80,7 +80,7 @@ func (b *Blobs) syncDir(name string) error {
 	return errors.Join(syncFolder(dir), dir.Close())
 }
 
-// path is the path of a blob, "" for what is no key.
+// path is the path of a blob, "" for an invalid key.
 func path(key string) string {
 	if len(key) != 64 {
 		return ""

@@ -142,7 +142,7 @@ func (r *reader) verdict() error {
 	return io.EOF
 }
 
-// connect asks for what is left of the file.
+// connect requests the rest of the file.
 func (r *reader) connect() error {
 	g, p := r.client.there(r.file.Group, r.file.Path)
 	request, err := r.client.request(r.ctx, http.MethodGet, "download",

@@ -19,7 +19,7 @@ const (
 	Outage        // nobody answers: 4001 at once
 	Hang          // nobody answers until the context ends
 	Slow          // every answer takes [Faulty.Delay]
-	Garbage       // what is read is not what was written, and there is always an answer
+	Garbage       // reads return other bytes than were written, and every call is answered
 	Cut           // reads and writes break off in the middle, and so do their connections
 	Full          // every write ends with 4005
 	Denied        // every write ends with 4004
