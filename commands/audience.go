@@ -9,7 +9,7 @@ type Audience interface {
 	Gone() context.Context
 }
 
-// A ReturnAddress is where to tell somebody of what comes of a call after its
+// A ReturnAddress is the MQTT topic to which messages about a call are sent after its
 // answer.
 type ReturnAddress struct {
 	Topic       string `json:"topic"`

@@ -24,8 +24,8 @@ type backlog struct {
 	again *Call // the first one, if it has to wait on
 }
 
-// put has a call wait for the room to be recorded. It reports whether the call
-// is the only one, so that somebody has to look after the backlog.
+// put has a call wait for the room to be recorded. It reports whether the call is the
+// only one, so that the caller must begin to work off the backlog.
 func (b *backlog) put(c *Call) (alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

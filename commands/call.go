@@ -57,7 +57,7 @@ type Call struct {
 	first   bool         // its claim was the first of all processes'
 	confirm func() error // says why it is not to run after all; nil of most
 
-	holds     atomic.Int32 // its handler's, and those of who may look at it when it has ended
+	holds     atomic.Int32 // the holds of its handler, and of readers that may look at it when it has ended
 	again     bool         // its handler keeps nothing of it
 	postponed bool         // has been in the backlog
 	free      func()       // what belongs to the door

@@ -31,9 +31,9 @@ type Claims interface {
 // of one request the first counts. They are of [Act] commands and of [Write] ones.
 type SharedClaims interface {
 	Claims
-	// Settle keeps what became of a request whose claim was the first, for a repeat
-	// elsewhere. An empty answer says that it was run and that nobody can know how
-	// it ended; nil gives the claim up, since the request was not run.
+	// Settle stores the answer to a request whose claim was the first, for a repeat
+	// elsewhere. An empty answer says that the request was run with an unknown outcome;
+	// nil gives the claim up, since the request was not run.
 	Settle(c Claim, answer []byte)
 }
 

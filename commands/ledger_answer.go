@@ -87,7 +87,7 @@ func (l *answerLog) read(at answerAt) (out outcome, ok bool) {
 	if len(rest) > 0 {
 		r, err := protocol.DecodeResponse(rest, protocol.Limits{MaxBytes: len(rest)})
 		if err != nil {
-			return out, false // what was written can be read
+			return out, false // never: the ledger wrote it
 		}
 		out.err, out.warnings = r.Err, r.Metadata.Warnings
 	}

@@ -85,8 +85,8 @@ func (h *holdings) remove(n holder) {
 
 func (h *holdings) greedy(n holder) bool { return h.all[n].count > h.most }
 
-// looks is the number of records that are looked at to find one of those who have more
-// than their share. At least every fourth is one, if there are any.
+// looks is the number of records that are looked at to find one of a holder with more
+// than its share. At least every fourth is one, if there are any.
 const looks = 16
 
 // expendable is the record that goes when there are too many: the one that

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Prepared is a command with its params, but for the member params within
-// them: what is the same in many calls, worked out once (DESIGN.md).
+// A Prepared is a command with all its params but the member params, for many calls that
+// differ in that member alone. Their common work is done once (DESIGN.md).
 type Prepared interface {
 	// Target is the resource of these calls.
 	Target() Resource

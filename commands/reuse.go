@@ -10,9 +10,9 @@ import (
 // memory of the bridge together. A call is used again when it has ended as most do,
 // and nobody can look at it any more; every other one is garbage.
 //
-// Whoever takes a call out of a list of calls, or is told of one that may end
-// meanwhile, holds it ([Call.Hold]). Lists are left before the handler's own hold
-// ends, so that what stands in a list can be held.
+// A reader that takes a call out of a list of calls, or is told of one that may end
+// meanwhile, holds it ([Call.Hold]). Lists are left before the handler's own hold ends,
+// so that calls in a list can be held.
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // A spare is what a call leaves to the next one that is made of it.
@@ -35,13 +35,12 @@ type Room interface {
 // Room is what [Call.Leave] was told of an earlier call, nil if there is none.
 func (c *Call) Room() Room { return c.spare.room }
 
-// Leave says that who has begun the call looks at it no more once done has returned,
-// nor anybody who was told of it, but for those who hold it. It is called before
-// done, which has no error then.
+// Leave says that the caller looks at the call no more once done has returned, nor does
+// any reader that does not hold it. It is called before done, which has no error then.
 func (c *Call) Leave(room Room) { c.again, c.spare.room = true, room }
 
-// Hold keeps the call from being used again until Release. It is for who may look at
-// it when it may have ended, and is called while it has not.
+// Hold keeps the call from being used again until Release. It is for readers that may
+// look at the call after its end, and is called before that end.
 func (c *Call) Hold() { c.holds.Add(1) }
 
 // Release ends a Hold.

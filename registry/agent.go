@@ -87,7 +87,8 @@ func (a *Agent) owner() protocol.Party {
 	return owner
 }
 
-// Recipients are those who may make the agent's connections.
+// Recipients are the owner and the agent itself: the principals that may make the agent's
+// connections.
 func (a *Agent) Recipients() protocol.Recipients {
 	return protocol.Either(a.owner(), a.ID.Party(a.Space))
 }

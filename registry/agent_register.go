@@ -60,9 +60,9 @@ type RegisterAgentResult struct {
 	HeartbeatInterval float64          `json:"heartbeat_interval" doc:"seconds between two heartbeats; after three missed ones the agent is offline"`
 }
 
-// RegisterAgent registers an agent. The principal that registered it may do
-// so again, which replaces what was there; anybody else gets 3002. A route
-// agent takes a certificate.
+// RegisterAgent registers an agent. The principal that registered it may do so again,
+// which replaces the earlier registration; anybody else gets 3002. A route agent takes a
+// certificate.
 func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p RegisterAgentParams) (RegisterAgentResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {

@@ -135,7 +135,7 @@ func (b *board) tellsAll(from ask.Bridge) {
 	b.away.rounds[from]++
 }
 
-// toldAll ends such a round: what was not told in it is so no more.
+// toldAll ends such a round: signs that were not told in it are withdrawn.
 func (b *board) toldAll(from ask.Bridge) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -94,8 +94,7 @@ func (s *Service) renderCard(key ask.AgentKey) []byte {
 	return card
 }
 
-// publishCard publishes the card of an agent. Without an agent it removes
-// what is retained.
+// publishCard publishes the card of an agent. Without a card it removes the retained one.
 func (s *Service) publishCard(key ask.AgentKey, card []byte) {
 	m := protocol.Message{Topic: s.opts.Topics.AgentCard(key.ID), Payload: card, QoS: 1, Retain: true, View: true}
 	if len(card) > 0 {

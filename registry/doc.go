@@ -11,6 +11,6 @@
 // it and takes the answer; the registry tells it who there is. DESIGN.md gives
 // the reasons for what happens when that goes wrong.
 //
-// Everything is kept per space. What is outside the caller's space does not
-// exist for it (docs/protocol.md#spaces).
+// Everything is kept per space. Things outside the caller's space do not exist for it
+// (docs/protocol.md#spaces).
 package registry

@@ -152,8 +152,8 @@ func (x *index) resources(id protocol.SpaceID, q query[*ResourceRecord]) (listin
 	return search(x, id, q, func(s *space) *ordered[*ResourceRecord] { return s.resources })
 }
 
-// search runs a query on one of the sets of a space. What has to look at every
-// value does so on a copy of the set, without holding up anybody.
+// search runs a query on one of the sets of a space. A query that must look at every
+// value does so on a copy of the set, without holding up others.
 func search[T any](x *index, id protocol.SpaceID, q query[T], choose func(*space) *ordered[T]) (listing.Selection[T], error) {
 	x.mu.RLock()
 	s := x.spaces[id]

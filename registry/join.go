@@ -28,8 +28,8 @@ const (
 	defaultJoinLife = 24 * 60 * 60 // seconds
 )
 
-// A JoinRecord is what is kept of a join token: enough to recognise it, not
-// enough to use it. It is immutable.
+// A JoinRecord is the stored part of a join token: enough to recognise it, not enough to
+// use it. It is immutable.
 type JoinRecord struct {
 	ID    string           `json:"id"`
 	Space protocol.SpaceID `json:"space_id"`
@@ -59,8 +59,8 @@ func newJoin() (id, secret, text string) {
 	return id, secret, joinPrefix + id + "." + secret
 }
 
-// redeem lets an agent provide a skill by a join token, once for each agent
-// however often it asks. The refusal never tells what was wrong.
+// redeem lets an agent provide a skill by a join token, once for each agent however often
+// it asks. The refusal never tells the reason.
 func (s *Service) redeem(ctx context.Context, b *bid, r *SkillRecord) error {
 	refused := protocol.Errorf(protocol.PermissionDenied, "the join token is not valid").With("param_name", "join").
 		With("reason", "it is of another skill, has expired, was used up or revoked, or is none")

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// HungUp notes that a line has ended, and with it what was asked over it.
+// HungUp notes that a line has ended, and fails the requests sent over it.
 func (s *Service) HungUp(line commands.Line, reason string) {
 	agents := s.board.askedOver(line)
 	s.board.disconnected(line, reason)

@@ -2,8 +2,8 @@ package registry
 
 import "github.com/aibridge/aibridge/protocol"
 
-// Facts are the things that others may want to know of what is registered, to decide who
-// may use it.
+// Facts are the owner and the agents of a registered thing, for other packages that
+// decide who may use it.
 type Facts struct {
 	Owner  protocol.Party     // who registered it
 	Agents []protocol.AgentID // that provide a skill

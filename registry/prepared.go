@@ -60,9 +60,9 @@ func (p *preparedInvoke) in(space protocol.SpaceID) *invocable {
 	return now
 }
 
-// look finds the capability. What is unusual has the errors, and the ways, of
-// [Service.startInvoke]: it is not there, what it takes
-// may be sealed, or another call may have done the same.
+// look finds the capability. Unusual ones are left to the errors and ways of
+// [Service.startInvoke]: a missing one, one with sealed params, or one with an effect
+// key.
 func (p *preparedInvoke) look(space protocol.SpaceID) *invocable {
 	skill, _, ok := p.service.opts.Skills.Get(tableKey(space, p.skill))
 	if !ok {

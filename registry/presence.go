@@ -66,7 +66,7 @@ type board struct {
 	online       int
 }
 
-// A presence is what is known about one agent's being there.
+// A presence is the state of one agent's connections, lease and heartbeats.
 type presence struct {
 	agent     *Agent
 	topics    ask.Topics
@@ -259,7 +259,7 @@ func (b *board) expire(now time.Time) {
 // judge applies the rule and tells of changes.
 func (b *board) judge(p *presence, reason string) { b.judgeAt(p, reason, time.Now()) }
 
-// judgeAt is judge of what has changed at a time.
+// judgeAt is judge of a change at a time.
 func (b *board) judgeAt(p *presence, reason string, at time.Time) {
 	now := time.Now()
 	alive := p.alive(now)
@@ -312,7 +312,7 @@ type sighting struct {
 	lastBeat  time.Time
 }
 
-// see looks an agent up. What is not registered is offline.
+// see looks an agent up. One that is not registered is offline.
 func (b *board) see(key ask.AgentKey) sighting {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A RouteAuthorizer says who may be a route agent.
+// A RouteAuthorizer decides which agents may be route agents.
 type RouteAuthorizer interface {
 	// AuthorizeRoute checks that a call may use a certificate with the role
 	// agent_route in a space: the one with the serial, that of its connection

@@ -33,16 +33,16 @@ type Options struct {
 	Publisher ask.Publisher
 
 	Topics    protocol.Topics
-	BridgeID  string          // sender_id of what is sent to agents, default "aibridge"
+	BridgeID  string          // sender_id of messages to agents, default "aibridge"
 	Limits    protocol.Limits // of what agents answer
 	Heartbeat time.Duration   // between heartbeats of an agent, default 30 s
 	// AllowPrivate lets skills be called over HTTP at loopback and private
 	// addresses. Link-local addresses and cloud metadata stay out of reach.
 	AllowPrivate bool
-	// Routes says who may be a route agent. Without it nobody may.
+	// Routes decides which agents may be route agents. Without it none may.
 	Routes RouteAuthorizer
-	// CertifiedFor reports whether a certificate, whose key somebody has proved
-	// to hold, counts and is for a skill. Nil says that none is.
+	// CertifiedFor reports whether a certificate, of whose key the client has proved
+	// possession, is valid and for a skill. Nil says that none is.
 	CertifiedFor func(protocol.Serial, protocol.SpaceID, protocol.SkillID) bool
 	// CapOwners are the owners of the Caps that know a skill, which need not be
 	// registered, as their own or as a member of a group. Nil says that none does.
@@ -50,8 +50,8 @@ type Options struct {
 	// CapsKnowing lists the Caps that know a skill, as CapOwners has it. Nil says
 	// that none does.
 	CapsKnowing func(protocol.SpaceID, protocol.SkillID) []protocol.CapID
-	// MayName says why somebody may not register an agent or a skill of a name. Nil
-	// lets everybody use every name.
+	// MayName is the reason why a principal may not register an agent or a skill of a
+	// name, nil if it may. A nil func lets everybody use every name.
 	MayName func(space protocol.SpaceID, id string, who *protocol.Principal) error
 	// Reported is the state that an agent reported last of one of its skills, as
 	// a JSON object; ok is false for none. It does not block. Nil: nobody reports.

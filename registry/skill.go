@@ -109,8 +109,8 @@ func (s *Skill) capability(id protocol.CapabilityID) (*Capability, bool) {
 	return nil, false
 }
 
-// noCapability is the error for a capability that the skill does not have. It
-// names the one that was probably meant: who may call the skill may know.
+// noCapability is the error for a capability that the skill does not have. It names the
+// one that was probably meant: a caller that may call the skill may know.
 func (s *Skill) noCapability(id protocol.CapabilityID) *protocol.Error {
 	err := protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", s.ID, id).
 		With("skill_id", string(s.ID)).With("capability_id", string(id))

@@ -34,8 +34,8 @@ func (s *Service) admit(ctx context.Context, b *bid, r *SkillRecord) error {
 	return s.redeem(ctx, b, r)
 }
 
-// trusted reports whether somebody may provide a skill whoever owns it: an
-// operator of its space, the skill itself, or who holds a certificate for it.
+// trusted reports whether a principal may provide a skill whoever owns it: an operator of
+// its space, the skill itself, or the holder of a certificate for it.
 func (s *Service) trusted(who *protocol.Principal, space protocol.SpaceID, id protocol.SkillID) bool {
 	switch {
 	case who.Manages(space):
@@ -95,8 +95,8 @@ func (s *Service) capOwners(space protocol.SpaceID, id protocol.SkillID) []proto
 	return s.opts.CapOwners(space, id)
 }
 
-// mayName says why somebody may not register an agent or a skill of a name, whether
-// or not it is free.
+// mayName is the reason why a principal may not register an agent or a skill of a name,
+// whether or not it is free; nil if it may.
 func (s *Service) mayName(who *protocol.Principal, space protocol.SpaceID, id string) error {
 	if s.opts.MayName == nil {
 		return nil
@@ -104,8 +104,8 @@ func (s *Service) mayName(who *protocol.Principal, space protocol.SpaceID, id st
 	return s.opts.MayName(space, id, who)
 }
 
-// mayTake says why somebody may not register a skill of a name that is free: it
-// would be a member wherever a Cap knows the name.
+// mayTake is the reason why a principal may not register a skill of a name that is free,
+// nil if it may: the skill would be a member wherever a Cap knows the name.
 func (s *Service) mayTake(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, id protocol.SkillID) error {
 	if s.opts.Names == nil || s.trusted(who, space, id) {
 		return nil

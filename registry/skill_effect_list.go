@@ -45,8 +45,8 @@ var effectOrder = listing.Order[*effects.Record]{
 	Default: "-began_at",
 }
 
-// ListEffects lists effects of the caller's own calls; to who may settle them,
-// those of others.
+// ListEffects lists effects of the caller's own calls, and those of others if it may
+// settle them.
 func (s *Service) ListEffects(_ context.Context, call *commands.Call, p ListEffectsParams) (ListEffectsResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {

@@ -71,7 +71,7 @@ func (s *Service) startInvoke(ctx context.Context, call *commands.Call, p Invoke
 	s.asking.Ask(ctx, &v.Request, peers)
 }
 
-// invocation checks what is asked for.
+// invocation checks the params and makes the invocation.
 func (s *Service) invocation(call *commands.Call, p *InvokeSkillParams) (*invocation, error) {
 	skill, err := s.skill(call, p.Space, p.SkillID)
 	if err != nil {

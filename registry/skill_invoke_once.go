@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/registry/effects"
 )
 
-// startOnce is [Service.startInvoke] of a capability with an effect key. What is
-// stored takes its time, so it has a goroutine.
+// startOnce is [Service.startInvoke] of a capability with an effect key. Storing the
+// effect takes its time, so the call has a goroutine.
 func (s *Service) startOnce(ctx context.Context, v *invocation) {
 	deed, err := v.deed()
 	if err == nil && s.effects == nil {
@@ -126,8 +126,8 @@ func (s *Service) resolve(ctx context.Context, v *invocation, r *effects.Record,
 	return InvokeSkillResult{}, protocol.Errorf(protocol.TargetUnavailable, "it was not done, as was found out since: %s", unknown.Message).With("effect_id", r.ID)
 }
 
-// answeredBy is the answer that another call had, or what is known of it. What a
-// call of somebody else brought is not told.
+// answeredBy is the answer to an earlier call of the same effect, or the state of that
+// call. The result of another principal's call is left out.
 func (v *invocation) answeredBy(r *effects.Record) InvokeSkillResult {
 	view := r.View()
 	result := InvokeSkillResult{
@@ -143,8 +143,8 @@ func (v *invocation) answeredBy(r *effects.Record) InvokeSkillResult {
 	return result
 }
 
-// withoutCaller is a deed as those see it who may know that it was done, and not
-// who did it.
+// withoutCaller is a deed as seen by principals that may know that it was done, but not
+// by whom.
 func withoutCaller(v effects.View) *effects.View {
 	v.By, v.Why, v.SettledBy = "", "", ""
 	return &v

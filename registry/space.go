@@ -30,7 +30,7 @@ func mayManage(who *protocol.Principal, owner protocol.Party) bool {
 	return owner.Is(who) || everywhere(who) || who.HasRole(protocol.RoleOperator)
 }
 
-// notFound is the error for what is not in the space.
+// notFound is the error for a thing that is not in the space.
 func notFound[ID ~string](what string, id ID) *protocol.Error {
 	return protocol.Errorf(protocol.NotFound, "there is no %s %q", what, string(id)).With(what+"_id", string(id))
 }

@@ -4,10 +4,10 @@
 // the bridge publishes on its event topics, and an interrupted stream goes on
 // where it ended.
 //
-// A follower hears what it could hear as an MQTT client, no more: an event that
-// is for it, on a topic that it may subscribe to, both judged when it is sent.
-// The latest events are kept in memory, bounded; who has been away for longer
-// is told that events were missed, and asks anew for what it shows.
+// A follower hears what it could hear as an MQTT client, no more: an event that is for
+// it, on a topic that it may subscribe to, both judged when it is sent. The latest events
+// are kept in memory, bounded; a follower that was away for longer is told that events
+// were missed, and reads its state anew.
 package feed
 
 import (
@@ -91,9 +91,9 @@ func (f *Feed) Commands() []commands.Command {
 	return []commands.Command{commands.NewAsync(eventFollow, f.follow)}
 }
 
-// Published takes note of a message of the bridge, if it is an event. It is
-// called for every message that the bridge publishes, requests to agents among
-// them; it does not block and keeps nothing of what is no event.
+// Published takes note of a message of the bridge, if it is an event. It is called for
+// every message that the bridge publishes, requests to agents among them; it does not
+// block and keeps nothing of other messages.
 func (f *Feed) Published(to protocol.Recipients, m protocol.Message) {
 	family, ok := f.familyOf(m.Topic)
 	if !ok {

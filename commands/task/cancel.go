@@ -69,8 +69,8 @@ func (s *Service) cancelElsewhere(ctx context.Context, call *commands.Call, t *T
 	return cancelled, true, err
 }
 
-// CancelHere cancels a task that this process carries out, and returns it when its
-// end is stored. Whether somebody may have it cancelled is judged before.
+// CancelHere cancels a task that this process carries out, and returns it when its end is
+// stored. The right to cancel it is checked before.
 func (s *Service) CancelHere(ctx context.Context, id protocol.TaskID, reason string) (*Task, error) {
 	if keeper := s.keeper(id); keeper != nil {
 		if err := keeper.Cancel(ctx, id, reason); err != nil {

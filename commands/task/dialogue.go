@@ -18,7 +18,7 @@ type Dialogue struct {
 	Message   string          `json:"message_id" doc:"id of the message that began it"`
 	Successor protocol.TaskID `json:"goes_on_as,omitempty" doc:"the task or run that does the work"`
 	Changed   time.Time       `json:"changed_at" doc:"time at which it was handed over to that, or begun"`
-	// Notes are the notes of the door about it: messages, and who is to be told. They are
+	// Notes are the notes of the door about it: messages, and their recipients. They are
 	// stored sealed, and shown to nobody.
 	Notes json.RawMessage `json:"notes,omitempty" doc:"not shown"`
 }
@@ -114,8 +114,7 @@ func (s *Service) Note(ctx context.Context, id protocol.TaskID, edit func(json.R
 	return err
 }
 
-// noted is a run's task as it is now with what is noted of it, which is in the table
-// alone.
+// noted is a run's task as it is now, with its notes, which are in the table alone.
 func (s *Service) noted(r *run) *Task {
 	now := r.now()
 	if now.Dialogue == nil {
@@ -137,7 +136,7 @@ func (t *Task) handedOver(to protocol.TaskID, now time.Time) *Task {
 	return &over
 }
 
-// shown is the task without what is noted of it.
+// shown is the task without its notes.
 func (t *Task) shown() *Task {
 	if t.Dialogue == nil || t.Dialogue.Notes == nil {
 		return t
@@ -150,10 +149,10 @@ func (t *Task) shown() *Task {
 // hasSuccessor reports whether the work of the task is done by another.
 func (t *Task) hasSuccessor() bool { return t.Dialogue != nil && t.Dialogue.Successor != "" }
 
-// standing is a task as it is right now, with what has become of its successor.
+// standing is a task as it is right now, with the state of its successor.
 func (s *Service) standing(t *Task) *Standing {
 	now := &Standing{Task: s.latest(t)}
-	now.Dialogue = t.Dialogue // with what is noted
+	now.Dialogue = t.Dialogue // with the notes
 	if !now.hasSuccessor() || now.State.over() {
 		return now
 	}

@@ -15,10 +15,10 @@ type Sealer interface {
 	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
-// Sealed is a table of tasks that seals what language models were asked to
-// write, and what was said in dialogues: the results and the progress of such tasks,
-// and what is noted of them. Tasks go in and come out
-// in the open. A value that cannot be opened any more comes out as null.
+// Sealed is a table of tasks that seals their private content: the results and the
+// progress of tasks for language models, the messages of dialogues, and their notes.
+// Tasks go in and come out in the open. A value that cannot be opened any more comes out
+// as null.
 func Sealed(table records.Table[Task], sealer Sealer) records.Table[Task] {
 	return sealedTable{table, sealer}
 }

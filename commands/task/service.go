@@ -221,7 +221,7 @@ func (s *Service) view(t *Task) Task {
 	return *s.standing(t).shown()
 }
 
-// latest is a task with what is in memory of it alone.
+// latest is the newest state of a task: that in memory while it runs, else t.
 func (s *Service) latest(t *Task) Task {
 	if r := s.find(t.ID); r != nil {
 		return *r.now()

@@ -8,9 +8,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Answer takes what a client published on an agent's response topic: the
-// answer to a request, or an event about it. The replies are what is known of
-// that client's, nil for nothing. What nobody waits for is counted and dropped.
+// Answer takes a message that a client published on an agent's response topic: the answer
+// to a request, or an event about it. The replies are the patterns of that client's
+// earlier replies, nil for none. Messages about no open request are counted and dropped.
 // It does not block and keeps neither payload nor correlation.
 func (s *Service) Answer(topic string, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte) {
 	agent, leaf, ok := s.opts.Topics.Agent(topic)
@@ -62,9 +62,9 @@ func (s *Service) answeredAsUsual(agent protocol.AgentID, who *protocol.Principa
 	return true
 }
 
-// AnswerOver takes what came over a line that is attended to. It reports false
-// for what is neither an answer nor an event: a request of the agent's own, or
-// nothing that can be read. It does not block and keeps nothing of the payload.
+// AnswerOver takes a message that came over a served line. It reports false for one that
+// is neither an answer nor an event: a request of the agent's own, or an unreadable
+// message. It does not block and keeps nothing of the payload.
 func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool {
 	message, err := protocol.ViewReply(payload, s.opts.Limits)
 	e := s.exchanges.find(message.ID())
@@ -76,7 +76,7 @@ func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payloa
 	case e == nil && err != nil:
 		s.drop(dropMalformed, "", err.Error())
 		s.complain(Sender{Line: line}, Unreadable, "it does not tell what it answers: "+err.Error())
-		return false // which has the sender told what is wrong
+		return false // the caller tells the sender the error
 	case e == nil:
 		s.unasked(Sender{Line: line}, &message)
 	case e.Agent == nil || !e.Agent.BelongsTo(who) || e.line != line && !s.opts.Directory.Answers(line, e.Agent.Key()):
@@ -101,14 +101,14 @@ func (s *Service) unasked(from Sender, m *protocol.Envelope) {
 	s.complain(from, what, fmt.Sprintf("id %q", m.ID()))
 }
 
-// foreign drops what is about a request that another agent has.
+// foreign drops a message about a request of another agent.
 func (s *Service) foreign(from Sender, e *exchange) {
 	s.drop(dropForeign, string(from.ID), e.id)
 	s.complain(from, Foreign, fmt.Sprintf("id %q", e.id))
 }
 
-// hear takes what somebody who was asked says about it. err is why it could not
-// be read.
+// hear takes a message of the peer that was asked. err is the reason why it could not be
+// read.
 func (s *Service) hear(e *exchange, m protocol.Envelope, err error) {
 	switch {
 	case err != nil:

@@ -11,9 +11,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Others are the other bridges of a cluster. What is asked of an agent that is
-// connected to one of them is handed to it, and it hands back what the agent
-// answers.
+// Others are the other bridges of a cluster. A request to an agent that is connected to
+// one of them is handed to it, and it hands back the agent's answers.
 type Others interface {
 	// Say gives a message to [Service.Said] of a bridge, once and in order. It
 	// reports false if that is not there.
@@ -29,7 +28,7 @@ const (
 	saidMissed                  // a missedHead: the request of that id did not get to its agent
 )
 
-// A requestHead is what goes before a request that is handed over.
+// A requestHead is the header of a request that is handed to another bridge.
 type requestHead struct {
 	ID     string           `json:"id"` // of the exchange
 	Space  protocol.SpaceID `json:"space"`
@@ -41,8 +40,8 @@ type requestHead struct {
 	Notice bool             `json:"notice,omitempty"`
 }
 
-// An answerHead is what goes before an answer that is handed back. The bridge that
-// the agent is connected to vouches for who it was.
+// An answerHead is the header of an answer that is handed back. The bridge that the agent
+// is connected to vouches for the sender.
 type answerHead struct {
 	Agent       protocol.AgentID `json:"agent,omitempty"` // on whose topic it came, "" over a line
 	Over        []AgentKey       `json:"over,omitempty"`  // the agents that may have been asked over the line
@@ -153,8 +152,8 @@ func (s *Service) handed(from Bridge, h *requestHead, envelope []byte) {
 	}
 }
 
-// deliverHere sends a request by a connection with this bridge. What is only a
-// notice may wait in a session.
+// deliverHere sends a request by a connection with this bridge. A mere notice may wait in
+// a session.
 func (s *Service) deliverHere(e *exchange, d *delivery) bool {
 	w, ok := s.opts.Directory.WayHere(e.Agent.Key())
 	if !ok && d.notice {

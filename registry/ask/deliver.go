@@ -39,8 +39,8 @@ func (s *Service) wayOrSession(p Peer) Way {
 	return w
 }
 
-// deliver sends a request by a way. It does not wait: what becomes of it is told
-// by the end of the exchange. It reports whether somebody who is there gets it.
+// deliver sends a request by a way. It does not wait: the end of the exchange tells the
+// outcome. It reports whether a peer that is connected gets it.
 func (s *Service) deliver(ctx context.Context, e *exchange, w Way, d *delivery) (bool, error) {
 	switch {
 	case w.Bridge != Bridge{}:

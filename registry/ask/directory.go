@@ -24,8 +24,8 @@ type Directory interface {
 	// running the capability twice is as good as once, ok is whether there is
 	// such a skill.
 	Endpoints(c CapabilityKey) (urls []string, idempotent, ok bool)
-	// CheckResult says what is wrong with the result of a capability, best as an
-	// [InvalidResult]. What is not known any more is not checked.
+	// CheckResult returns the fault of the result of a capability, best as an
+	// [InvalidResult]. Results of a capability that is gone are not checked.
 	CheckResult(c CapabilityKey, result json.RawMessage) error
 	// Complain is told what an agent did wrong, with the reason in words.
 	Complain(from Sender, what Mistake, reason string)
@@ -51,12 +51,11 @@ type Agent interface {
 	BelongsTo(who *protocol.Principal) bool
 	// IsOf is BelongsTo for a party.
 	IsOf(party protocol.Party) bool
-	// Recipients are the clients that get what is sent to the agent over MQTT.
+	// Recipients are the clients that receive messages to the agent over MQTT.
 	Recipients() protocol.Recipients
 }
 
-// A Peer is somebody who can be asked: an agent, or a skill that is called
-// without one.
+// A Peer is a receiver of requests: an agent, or a skill that is called without one.
 type Peer struct {
 	Agent     Agent    // nil for a skill
 	Endpoints []string // of the skill
@@ -84,8 +83,8 @@ func TopicsOf(topics protocol.Topics, id protocol.AgentID) Topics {
 	return Topics{topics.AgentRequest(id), topics.AgentResponse(id)}
 }
 
-// A Sender is where a message of an agent came from: the agent itself if it is
-// known, else what is known of it.
+// A Sender is the origin of a message: the agent itself if it is known, else its topic,
+// publisher or line.
 type Sender struct {
 	Agent Agent // nil if it is not known which
 
@@ -109,7 +108,7 @@ const (
 	Silent       Mistake = "silent"     // it does not answer before the deadline
 )
 
-// An InvalidResult is what is wrong with the result of a capability.
+// An InvalidResult is a fault in the result of a capability.
 type InvalidResult struct {
 	At     string // path from "result" down
 	Reason string

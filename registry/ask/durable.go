@@ -32,9 +32,9 @@ type Durable struct {
 	idempotent bool // running it twice is as good as once
 }
 
-// AskDurably sends the invocation, again if it was sent before, and listens for
-// what comes. [Left] is heard where nobody who is there got it; it may lie in
-// the session of an agent that just went.
+// AskDurably sends the invocation, again if it was sent before, and listens for replies.
+// [Left] is heard if no connected agent got it; it may lie in the session of an agent
+// that just went.
 func (s *Service) AskDurably(d *Durable) {
 	e, ok := s.listen(d)
 	left := time.Until(d.Deadline)
@@ -104,8 +104,8 @@ func (s *Service) peerOf(d *Durable) (to Peer, ok bool) {
 	return to, ok
 }
 
-// dispatch delivers a request that nobody waits for. It reports whether somebody
-// who is there gets it.
+// dispatch delivers a request that no caller waits for. It reports whether a connected
+// peer gets it.
 func (s *Service) dispatch(e *exchange, d *delivery) bool {
 	delivered, err := s.deliver(context.Background(), e, s.wayOrSession(e.Peer), d)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Service) dispatch(e *exchange, d *delivery) bool {
 	return err == nil && delivered
 }
 
-// A durableWaiter is the exchange of an invocation, and passes on what is heard.
+// A durableWaiter is the exchange of an invocation, and passes its outcomes on.
 type durableWaiter struct {
 	exchange
 	service *Service

@@ -175,8 +175,8 @@ func (x *exchanges) about(id, correlation []byte) *exchange {
 	return x.byID[string(correlation)]
 }
 
-// take ends the open exchange with an agent that a reply of who is about, for the
-// caller to conclude. It returns nil if there is none.
+// take ends and returns the open exchange with an agent that a reply of the principal who
+// is about, for the caller to conclude. It returns nil if there is none.
 func (x *exchanges) take(agent protocol.AgentID, who *protocol.Principal, id, correlation []byte) *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -220,8 +220,8 @@ func (x *exchanges) end(e *exchange, o outcome) bool {
 	return open
 }
 
-// withdraw takes an exchange out that nobody is to hear of. It reports whether
-// it was still open.
+// withdraw removes an exchange without telling its waiter. It reports whether the
+// exchange was still open.
 func (x *exchanges) withdraw(e *exchange) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

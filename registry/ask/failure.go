@@ -92,14 +92,14 @@ func (t target) gone(reason string) *failure {
 	return f
 }
 
-// banned is the failure for what was made to go with the request.
+// banned is the failure of a request to a peer that may not be asked any more.
 func (t target) banned(given *protocol.Error) *failure {
 	err := &protocol.Error{Code: given.Code, Message: given.Message, Details: maps.Clone(given.Details)}
 	return &failure{err: t.mark(err), again: ifIdempotent, open: true}
 }
 
-// nonsense is the failure for an answer that is none. What was asked may have
-// been done, so the outcome is unknown.
+// nonsense is the failure for an invalid answer. The request may have been carried out,
+// so the outcome is unknown.
 func (t target) nonsense(at, reason string) *failure {
 	what := reason
 	if at != "" {
@@ -196,11 +196,10 @@ func leavesOpen(code protocol.Code) bool {
 // agentCode is the detail with the code of a target's that did not pass.
 const agentCode = "agent_code"
 
-// bridgesOwn reports whether a code is about the caller's envelope, credential
-// or certificate, of which a target knows nothing: it would have the caller
-// mend its request, or throw its credential away. What a target may say of its
-// own is that it does not permit something, 2003, and, of sealed calls, that
-// the proof, the id or the age of what is inside is wrong: 2009, 1005, 1006.
+// bridgesOwn reports whether a code is about the caller's envelope, credential or
+// certificate, of which a target knows nothing: it would have the caller mend its
+// request, or throw its credential away. A target may answer 2003, permission denied,
+// and, of sealed calls, 2009, 1005 and 1006: wrong proof, id or age of the content.
 func bridgesOwn(code protocol.Code) bool {
 	switch code {
 	case protocol.PermissionDenied, protocol.ProofFailed:

@@ -18,10 +18,9 @@ import (
 )
 
 // An httpClient calls skills over HTTP (docs/protocol.md#an-agents-side-of-a-call).
-// Endpoints come from whoever registered the skill, so it trusts neither where
-// they lead nor what comes back: addresses are checked when they are dialled,
-// redirects stay on the host, proxies are not asked, and answers are bounded in
-// size and time.
+// Endpoints come from the principal that registered the skill, so neither they nor their
+// answers are trusted: addresses are checked when they are dialled, redirects stay on the
+// host, proxies are not asked, and answers are bounded in size and time.
 type httpClient struct {
 	client    *http.Client
 	transport *http.Transport
@@ -84,7 +83,7 @@ func (e *httpError) Error() string { return e.reason }
 // Unwrap returns the cause.
 func (e *httpError) Unwrap() error { return e.cause }
 
-// An httpRequest is what is posted.
+// An httpRequest is a request to be posted.
 type httpRequest struct {
 	endpoint    string
 	envelope    []byte
@@ -103,8 +102,7 @@ type httpAnswer struct {
 // callerHeader tells an endpoint which calls are of the same caller.
 const callerHeader = "X-Bridge-Caller"
 
-// post sends an envelope and hands over what comes back. The error is a
-// *httpError.
+// post sends an envelope and hands over the answers. The error is a *httpError.
 func (w *httpClient) post(ctx context.Context, q httpRequest, take func(httpAnswer)) error {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{

@@ -17,9 +17,8 @@ type ListenerFunc func(Notice)
 // Hear implements [Listener].
 func (f ListenerFunc) Hear(n Notice) { f(n) }
 
-// A Notice is news of a request: its outcome, or what is heard before. One who
-// waits hears the outcome alone. A caller who waits may keep nothing of Data
-// after Hear has returned.
+// A Notice is news of a request: its outcome, or a sign before it. A caller who waits
+// hears the outcome alone, and may keep nothing of Data after Hear has returned.
 type Notice struct {
 	Kind  Kind
 	Agent protocol.AgentID // that was asked, "" for an endpoint
@@ -39,7 +38,7 @@ const (
 	Rejected             // by an agent that does not take the task
 )
 
-// What is heard of a durable request before its outcome.
+// The signs of a durable request before its outcome.
 const (
 	Accepted   Kind = iota + Rejected + 1 // the agent has taken the task
 	Progressed                            // the agent tells how it is getting on

@@ -34,7 +34,7 @@ func (r *Request) Alone() bool { return r.alone }
 type Callee interface {
 	// Others are the peers to ask when those that were tried have failed.
 	Others(tried []protocol.AgentID) []Peer
-	// CheckResult says what is wrong with a result, best as an [InvalidResult].
+	// CheckResult returns the fault of a result, best as an [InvalidResult].
 	CheckResult(result json.RawMessage) error
 }
 
@@ -68,7 +68,7 @@ func (r *Request) ended(a *attempt, result json.RawMessage, f *failure) {
 	}
 }
 
-// again asks somebody who was not tried yet.
+// again asks a peer that was not tried yet.
 func (r *Request) again(s *Service) {
 	var peers []Peer
 	if r.Callee != nil {

@@ -112,8 +112,8 @@ func (s *Service) LeastBusy(peers []Peer) Peer {
 	return s.exchanges.leastBusy(peers)
 }
 
-// IDs make ids for requests: a random part of their own and a number. Nobody
-// else may use one, hence nobody has to be unable to guess it.
+// IDs make ids for requests: a random part of their own and a number. Nobody else may use
+// one, so guessing one gains nothing.
 type IDs struct {
 	prefix string
 	last   atomic.Uint64

@@ -20,8 +20,7 @@ func (s *Service) startSpan(ctx context.Context, name, attr, whom, exchange stri
 	return ctx, func() { span.End() }
 }
 
-// spanOf begins the span of an exchange with somebody who is known, and named,
-// later.
+// spanOf begins the span of an exchange whose peer is known, and named, later.
 func (s *Service) spanOf(ctx context.Context, name, attr, exchange string) (_ context.Context, whom func(string), end func()) {
 	ctx, span := s.opts.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("aibridge.exchange", exchange)))

@@ -89,8 +89,8 @@ const mostExamining = 4
 // mostFaults bounds the faults that are shown.
 const mostFaults = 16
 
-// Examine says what is wrong with an agent. One that is not registered is
-// examined if anything is known of it: a credential, a session or a fault.
+// Examine finds the faults of an agent. One that is not registered is examined if it has
+// left a trace: a credential, a session or a fault.
 func (s *Service) Examine(_ context.Context, call *commands.Call, p Params) (Result, error) {
 	who := call.Principal
 	space := p.Space

@@ -13,7 +13,7 @@ import (
 // Bounds of a casebook.
 const (
 	casesOfDevice     = 16
-	casesOfOperator   = 64 // who may have many devices
+	casesOfOperator   = 64 // that may have many devices
 	subjectsOfSpace   = 1024
 	subjectsInAll     = 4096
 	casesUnproven     = 4 // of a party, by whoever named it

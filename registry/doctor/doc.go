@@ -1,6 +1,6 @@
-// Package doctor says why a device does not work: agent.doctor looks at an
-// agent from its credential to its last answers, and says in words what is
-// wrong, what most likely is the cause first, and what to do about it.
+// Package doctor finds out why a device does not work: agent.doctor looks at an agent
+// from its credential to its last answers, and says in words what is wrong, the most
+// likely cause first, and what to do about it.
 //
 // It asks those who know the present, see [Options], and remembers in a
 // [Casebook] what went wrong: connections that were refused, topics that were

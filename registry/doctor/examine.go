@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An examination is what was gathered of one agent, and what comes of it.
+// An examination holds the evidence about one agent, and the findings.
 type examination struct {
 	*Service
 	now   time.Time
@@ -31,7 +31,7 @@ type examination struct {
 	checks   []Check
 }
 
-// examine gathers what is known of an agent, as far as somebody may see it.
+// examine gathers the evidence about an agent that the caller may see.
 func (s *Service) examine(caller *protocol.Principal, space protocol.SpaceID, id protocol.AgentID) *examination {
 	e := &examination{Service: s, now: s.Now(), space: space, id: id, caller: caller.Party(), unbounded: caller.Unbounded()}
 	e.agent, e.registered = s.Agents.Examine(space, id)
@@ -104,9 +104,8 @@ func (e *examination) named(party protocol.Party) string {
 	return string(party.Kind) + " " + party.ID
 }
 
-// gatherCases finds the faults of the agent. Of those of its owner it takes
-// what is about the agent's clients; those of strangers are for people who may
-// see every space.
+// gatherCases finds the faults of the agent. Of those of its owner it takes the faults of
+// the agent's clients; those of strangers are for people who may see every space.
 func (e *examination) gatherCases(parties []protocol.Party) {
 	ids := e.clientIDs()
 	for _, party := range e.open(parties) {
@@ -164,7 +163,7 @@ func (e *examination) find(check string, severity State, do, format string, args
 	e.say(check, severity, "%s", what)
 }
 
-// blame notes a fault as what is wrong.
+// blame adds a finding about a fault.
 func (e *examination) blame(check string, severity State, c *Case) {
 	w := inWords[c.Kind]
 	what := w.what

@@ -13,7 +13,7 @@ type Kind string
 // The kinds of faults.
 const (
 	NoCredential      Kind = "connect.anonymous"   // nothing was shown
-	UnknownCredential Kind = "connect.credential"  // what was shown is wrong, or not known
+	UnknownCredential Kind = "connect.credential"  // the shown credential is wrong, or not known
 	ExpiredCredential Kind = "connect.expired"     // it was good once
 	RevokedCredential Kind = "connect.revoked"     // it was taken back
 	Throttled         Kind = "connect.throttled"   // after too many failures
@@ -80,7 +80,7 @@ var inWords = map[Kind]words{
 // holds no secret.
 type Fault struct {
 	Kind   Kind
-	Party  protocol.Party // whose it is; zero if nobody is known to be
+	Party  protocol.Party // of the device; zero if it is not known
 	Client string         // MQTT client id, "" for others
 	Agent  protocol.AgentID
 	From   string // address, "" if it is not known

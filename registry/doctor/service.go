@@ -58,8 +58,8 @@ func (s *Service) Commands() []commands.Command {
 // Note remembers a fault. It does not block.
 func (s *Service) Note(f Fault) { s.book.Note(f) }
 
-// NoteAndTell remembers a fault of somebody who is known and connected, and
-// tells its agents. It does not block.
+// NoteAndTell remembers a fault of a principal that is known and connected, and tells its
+// agents. It does not block.
 func (s *Service) NoteAndTell(f Fault) {
 	s.book.Note(f)
 	s.tell(f)

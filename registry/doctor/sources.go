@@ -41,7 +41,7 @@ type Agent struct {
 // A Skill is one that an agent provides.
 type Skill struct {
 	ID       protocol.SkillID
-	Warnings []string // what is doubtful about its schemas
+	Warnings []string // doubts about its schemas
 }
 
 // Clients knows the MQTT sessions.
@@ -62,7 +62,7 @@ type Session struct {
 	Inflight  int      // sent and not acknowledged
 }
 
-// Credentials knows what is kept of credentials.
+// Credentials knows the records of credentials.
 type Credentials interface {
 	// Of lists the credentials of a party, those that count first.
 	Of(party protocol.Party) []Credential

@@ -72,8 +72,8 @@ func (s *Service) due(about subjectOfNotice, now time.Time) bool {
 	return true
 }
 
-// sweep forgets who was told a minute ago, and reports whether that made room. It
-// looks once a second at most.
+// sweep forgets notices older than a minute, and reports whether that made room. It looks
+// once a second at most.
 func (s *Service) sweep(now time.Time) bool {
 	if now.Sub(s.swept) < time.Second {
 		return false
@@ -99,9 +99,10 @@ type faultEvent struct {
 	Do      string           `json:"do"`
 }
 
-// recipients are those who may hear of a fault on the topic of an agent: for what the
-// agent did itself, whoever may listen there; for what its owner did, the owner
-// alone, whose affairs are not those of everything that it has registered.
+// recipients are the principals that may hear of a fault on the topic of an agent: for a
+// fault of the agent itself, every subscriber that may listen there; for one of its
+// owner, the owner alone, whose affairs are not those of everything that it has
+// registered.
 func recipients(f *Fault, id protocol.AgentID) protocol.Recipients {
 	if f.Party == id.Party(f.Party.Space) {
 		return protocol.Everybody(f.Party.Space)

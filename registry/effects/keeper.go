@@ -20,7 +20,8 @@ type Options struct {
 	// have.
 	Owner string
 	Ended func(owner string) bool
-	// Settled is told of what was found out. It must not block. Nil tells nobody.
+	// Settled is called with every record that was settled by hand. It must not block.
+	// Nil tells nobody.
 	Settled  func(*Record)
 	MaxOwn   int // deeds of a principal that are not forgotten yet, default 2000
 	MaxSpace int // of a space, default 20 000
@@ -154,7 +155,7 @@ func (k *Keeper) abandoned(r *Record) bool {
 	return !live
 }
 
-// room refuses a deed of who has too many, or whose space has.
+// room refuses a deed of a principal or a space that has too many.
 func (k *Keeper) room(r *Record) error {
 	k.mu.Lock()
 	own, all := k.own[r.By], k.spaces[r.Space]
@@ -183,8 +184,7 @@ func (k *Keeper) Forget(ctx context.Context, r *Record) error {
 	return k.end(ctx, r, func(*Record) *Record { return nil })
 }
 
-// end writes the end of a call, unless somebody has settled meanwhile what
-// became of it.
+// end writes the end of a call, unless the deed was settled by hand meanwhile.
 func (k *Keeper) end(ctx context.Context, r *Record, to func(*Record) *Record) error {
 	defer k.live.Delete(r.Token)
 	_, _, err := records.Change(ctx, k.Records, r.key(), func(old *Record, _ uint64) (*Record, error) {
@@ -196,9 +196,9 @@ func (k *Keeper) end(ctx context.Context, r *Record, to func(*Record) *Record) e
 	return err
 }
 
-// Settle says of a deed of unknown outcome whether it was done, as somebody has
-// found out. Errors are 3001 for one that there is not, and 3006 for one whose
-// outcome is known, with its state.
+// Settle records the finding of a person whether a deed of unknown outcome was done.
+// Errors are 3001 for one that there is not, and 3006 for one whose outcome is known,
+// with its state.
 func (k *Keeper) Settle(ctx context.Context, space protocol.SpaceID, id string, done bool, by, why string) (*Record, error) {
 	r, _, err := records.Change(ctx, k.Records, string(space)+"/"+id, func(old *Record, _ uint64) (*Record, error) {
 		switch {

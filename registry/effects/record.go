@@ -48,7 +48,7 @@ type Record struct {
 // KeptFor is whose budget of records it uses up.
 func (r *Record) KeptFor() protocol.Party { return r.By }
 
-// Bounds of what is kept.
+// Bounds of a record.
 const (
 	maxData  = 4 << 10        // bytes of a result
 	maxDoubt = 24 * time.Hour // that a deed is barred for whose outcome can be asked for
@@ -85,7 +85,7 @@ func (r *Record) doubtful(agent protocol.AgentID, why string, now time.Time) *Re
 	return &d
 }
 
-// settled is a doubtful deed after somebody has found out about it.
+// settled is a deed of unknown outcome with the finding of a person about it.
 func (r *Record) settled(done bool, by, why string, now time.Time) *Record {
 	d := *r
 	d.State, d.SettledBy, d.Why, d.Ended = NotDone, by, why, now.UnixMilli()

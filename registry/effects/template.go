@@ -30,7 +30,7 @@ type piece struct{ literal, field string }
 
 var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// ParseTemplate reads an effect key. The error says what is wrong and where.
+// ParseTemplate reads an effect key. The error names the fault and its place.
 func ParseTemplate(text string) (Template, error) {
 	t := Template{text: text}
 	for rest := text; rest != ""; {

@@ -13,13 +13,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Nearly all values are valid and nearly all schemas are plain, so plain
-// schemas are also compiled to nodes, which read the text of a value once and
-// build nothing from it. A node gives one of two answers: the value is valid,
-// or it is not known to be. In the second case the library is asked. So a
-// node need not understand everything, what is wrong with a value is told in
-// one way only, and there is one rule to keep: a node accepts nothing that
-// the library rejects.
+// Nearly all values are valid and nearly all schemas are plain, so plain schemas are also
+// compiled to nodes, which read the text of a value once and build nothing from it. A
+// node gives one of two answers: the value is valid, or it is not known to be. In the
+// second case the library is asked. So a node need not understand everything, the faults
+// of a value are found by the library alone, and there is one rule to keep: a node
+// accepts nothing that the library rejects.
 
 // kinds is a set of kinds of values. Every integer is a number.
 type kinds uint16
@@ -38,7 +37,7 @@ const (
 	anyKind    = kindNull | kindTrue | kindFalse | kindNumber | kindString | kindArray | kindObject
 )
 
-// A node checks one value and what is in it.
+// A node checks one value and the values in it.
 type node struct {
 	kinds kinds
 
@@ -56,7 +55,7 @@ type node struct {
 	required uint64 // the bits of the required members
 }
 
-// A member is what is known about a member of an object by its name.
+// A member is the rule for a member of an object by its name.
 type member struct {
 	node *node
 	bit  uint64 // in required, 0 if it is optional
@@ -159,8 +158,8 @@ func kindsOf(types *jsonschema.Types) kinds {
 	return k
 }
 
-// planList plans enum or const. What is listed and not understood – arrays,
-// objects, long numbers – is left out.
+// planList plans enum or const. Listed values that nodes do not understand – arrays,
+// objects, long numbers – are left out.
 func (n *node) planList(s *jsonschema.Schema) bool {
 	var values []any
 	switch {

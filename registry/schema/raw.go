@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Here strings and numbers are read without making values of them. This is
-// stricter than decode: what is not JSON is refused, whoever checked it.
+// Here strings and numbers are read without making values of them. This is stricter than
+// decode: input that is not JSON is refused, whoever checked it.
 
 // rawString reads the rest of a string whose opening quote was taken, and
 // returns it with its escapes: unescaped it has saved characters less.

@@ -105,8 +105,8 @@ const (
 	Assert   Formats = true  // values must have the format
 )
 
-// Compile checks a source and makes it ready for use. The error says what is
-// wrong with the schema in a few words.
+// Compile checks a source and makes it ready for use. The error names the fault of the
+// schema in a few words.
 func Compile(src Source, formats Formats) (*Schema, error) {
 	if src.IsZero() {
 		return &Schema{}, nil
@@ -178,8 +178,8 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// Validate checks a JSON value, which must be well formed. It returns what is
-// wrong with it, nil if nothing is.
+// Validate checks a JSON value, which must be well formed. It returns the violation, nil
+// for a valid value.
 func (s *Schema) Validate(value []byte) *Violation {
 	if s.compiled == nil {
 		return nil
@@ -211,8 +211,8 @@ func (s *Schema) explain(value []byte) *Violation {
 	return &Violation{Reason: err.Error()}
 }
 
-// Check is Validate for the parameters of a command: what is wrong comes as a
-// 1001 with the path of the parameter.
+// Check is Validate for the parameters of a command: a violation becomes a 1001 with the
+// path of the parameter.
 func (s *Schema) Check(params json.RawMessage) error {
 	v := s.Validate(params)
 	if v == nil {

@@ -100,8 +100,8 @@ func describe(err *jsonschema.ValidationError) Violation {
 	return Violation{path, err.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
 }
 
-// limit says in the words of the bridge's own commands what a value had to be;
-// "" for what is said otherwise.
+// limit states the violated limit in the words of the bridge's own commands; "" for kinds
+// that have other words.
 func limit(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Minimum:

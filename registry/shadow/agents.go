@@ -32,8 +32,8 @@ type Agent struct {
 // A Skill is what a skill declares of its state.
 type Skill struct {
 	Schema json.RawMessage // JSON Schema, nil if it declares none
-	// Check says what is wrong with a document: the path of a member, from name
-	// down, and the reason, "" if nothing is.
+	// Check finds the fault of a document: the path of a member, from name down, and the
+	// reason, "" if it is valid.
 	Check func(name string, state json.RawMessage) (path, reason string)
 }
 

@@ -19,8 +19,8 @@ type step struct {
 	by      string
 }
 
-// change applies steps to a document by one write, in order. What is wrong with
-// one of them is told in its place and stops no other.
+// change applies steps to a document by one write, in order. The error of a step is
+// returned at its index and stops no other.
 func (s *Service) change(ctx context.Context, at *place, skill Skill, steps []step) (*Record, []error, error) {
 	var wrong []error
 	r, _, err := records.Change(ctx, s.Table, at.key(), func(old *Record, _ uint64) (*Record, error) {

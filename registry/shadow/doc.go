@@ -7,5 +7,5 @@
 // Both documents are JSON objects that are changed by merge patches (RFC 7386).
 // Each is a record of its own, with its own version, so that an agent that
 // reports and a person who wishes never stand in each other's way. Documents are
-// bounded in size, depth and number; so is what is remembered of their changes.
+// bounded in size, depth and number; so is the history of their changes.
 package shadow

@@ -95,7 +95,7 @@ func (x *intake) close() {
 	x.wait.Wait()
 }
 
-// write writes what is ready until nothing is.
+// write writes batches of reports until none are ready.
 func (s *Service) write() {
 	x := &s.intake
 	for {
@@ -186,8 +186,7 @@ func (s *skillSteps) tell(outcomes, wrong []error) {
 	}
 }
 
-// reported applies steps to the reported state of a skill, and tells what is
-// wrong with each.
+// reported applies steps to the reported state of a skill, and returns the error of each.
 func (s *Service) reported(ctx context.Context, of ref, skill protocol.SkillID, steps []step) []error {
 	a, known := s.Agents.Shadowed(of.space, of.agent)
 	declared, provided := s.Agents.StateOf(of.space, of.agent, skill)

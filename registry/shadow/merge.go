@@ -1,8 +1,8 @@
 package shadow
 
-// merge is the document that a patch makes of another (RFC 7386): members of the
-// patch take the place of those of the same name, objects are merged, null
-// removes. Neither is changed, and the result shares what is the same.
+// merge is the document that a patch makes of another (RFC 7386): members of the patch
+// take the place of those of the same name, objects are merged, null removes. Neither is
+// changed, and the result shares the unchanged parts.
 func merge(document, patch object) object {
 	merged := make(object, len(document)+len(patch))
 	for name, v := range document {
@@ -22,9 +22,9 @@ func merge(document, patch object) object {
 	return merged
 }
 
-// difference is the patch that makes the members of the reported document what
-// they are desired to be. What is reported and nobody desires is not in it.
-// Arrays are wanted as a whole.
+// difference is the patch that makes the members of the reported document equal to the
+// desired ones. Reported members that are not desired are not in it. Arrays are wanted as
+// a whole.
 func difference(desired, reported object) object {
 	delta := object{}
 	for name, wanted := range desired {

@@ -19,8 +19,7 @@ const (
 // nil, []any and objects. Documents have no members that are nil; patches have.
 type object = map[string]any
 
-// parse reads a JSON object. The error says what is wrong with it in a few
-// words.
+// parse reads a JSON object. The error names the fault in a few words.
 func parse(text []byte) (object, error) {
 	if len(text) > MaxBytes {
 		return nil, tooLarge(len(text))

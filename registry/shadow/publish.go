@@ -17,8 +17,8 @@ var leaves = [3]string{string(Desired), string(Reported), "delta"}
 
 var seed = maphash.MakeSeed()
 
-// publish retains what has changed of an agent's state on its topics. Every
-// topic has a member for each skill.
+// publish retains the changes of an agent's state on its topics. Every topic has a member
+// for each skill.
 func (s *Service) publish(of ref) {
 	var now told
 	payloads := s.payloads(of)
@@ -75,8 +75,8 @@ func put(to *map[protocol.SkillID]json.RawMessage, skill protocol.SkillID, state
 	}
 }
 
-// retain keeps a message on a topic, or nothing without a payload, for those in
-// the space who may hear it.
+// retain keeps a message on a topic, or nothing without a payload, for the subscribers in
+// the space.
 func (s *Service) retain(space protocol.SpaceID, topic string, payload []byte) {
 	m := protocol.Message{Topic: topic, Payload: payload, QoS: 1, Retain: true, View: true}
 	if len(payload) > 0 {
@@ -87,7 +87,7 @@ func (s *Service) retain(space protocol.SpaceID, topic string, payload []byte) {
 	}
 }
 
-// withdrawLeftovers removes what is retained of agents whose state is gone.
+// withdrawLeftovers removes the retained states of agents that have none any more.
 func (s *Service) withdrawLeftovers() {
 	known := func(yield func(string, protocol.SpaceID) bool) {
 		for _, of := range s.index.all() {

@@ -45,8 +45,8 @@ type Change struct {
 	Patch   json.RawMessage `json:"patch,omitempty" type:"object" doc:"merge patch that was applied; absent if it had more bytes than are remembered, 1024 of a desired and 256 of a reported state"`
 }
 
-// remembered are the bounds of what is remembered of changes: how many, and how
-// many bytes of a patch. Devices report often, and each report writes all of it.
+// remembered are the bounds of the history of changes: their number, and the bytes of a
+// patch. Devices report often, and each report writes all of it.
 var remembered = map[Side]struct{ changes, bytes int }{
 	Desired:  {16, 1024},
 	Reported: {8, 256},

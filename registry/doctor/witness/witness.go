@@ -37,8 +37,8 @@ type Witness struct {
 	Issued func(*x509.Certificate) (protocol.Serial, bool)
 }
 
-// Settled sees an attempt to authenticate. Of those that failed the doctor
-// learns what was wrong, which the client does not.
+// Settled sees an attempt to authenticate. Of a failed one the doctor learns the cause,
+// which the client does not.
 func (w *Witness) Settled(_ context.Context, a security.Attempt) {
 	if a.Err == nil || a.Cause == nil {
 		return
@@ -145,8 +145,8 @@ func kindOfConnection(reason byte) doctor.Kind {
 	return doctor.ProtocolBroken
 }
 
-// handshake sees why TLS failed. What is wrong with a certificate is its
-// holder's to know, though it is not proved that the holder has shown it.
+// handshake sees why TLS failed. The fault of a certificate is told to its holder, though
+// it is not proved that the holder has shown it.
 func (w *Witness) handshake(f doctor.Fault, why error) {
 	var serial protocol.Serial
 	if known, ok := errors.AsType[*protocol.Error](why); ok {
