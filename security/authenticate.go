@@ -56,7 +56,7 @@ type AuthenticatorOptions struct {
 	// Dev makes whoever shows nothing the one anonymous principal that may do
 	// everything.
 	Dev bool
-	// Throttle slows down those who show what is wrong; its own if nil.
+	// Throttle slows down clients with wrong credentials; its own if nil.
 	Throttle *Throttle
 	// Check says why a token that was verified does not count; optional.
 	Check func(who *protocol.Principal) error
@@ -76,7 +76,7 @@ type Attempt struct {
 
 	// Of a failure, for those who run the bridge:
 	Of    protocol.Party // whose credential was meant, as far as the bridge knows; zero if it does not
-	Cause error          // what was wrong, which the other side is not told
+	Cause error          // the real reason, which the client is not told
 }
 
 // An Authenticator yields the principal behind what somebody showed. Whatever
@@ -141,11 +141,10 @@ var errConflict = errors.New("the credentials are those of two parties")
 // certificate and a secret, must belong to one party, unless the secret is a
 // token that is bound to the certificate.
 //
-// A failure is answered late, later each time, and who has failed too often is
-// told to wait (4009). The right key or token is always let in: it is not found
-// by trying, and one device with an old key must not lock out everybody behind
-// its address, nor a stranger the device whose name it uses. Passwords have
-// [Throttle.Guess].
+// A failure is answered late, later each time, and a client that has failed too often is
+// told to wait (4009). The right key or token is always let in: it is not found by
+// trying, and one device with an old key must not lock out everybody behind its address,
+// nor a stranger the device whose name it uses. Passwords have [Throttle.Guess].
 func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Principal, error) {
 	who, err, cause := a.attempt(ctx, s)
 	done := Attempt{Who: who}
@@ -156,9 +155,9 @@ func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Pr
 	return who, err
 }
 
-// attempt returns the principal, or what the other side is told, and what was
-// wrong. A password, unlike keys and tokens, may be found by trying, so that it is
-// not even looked at while its user or the address has to wait.
+// attempt returns the principal, or the error for the client and its cause. A password,
+// unlike keys and tokens, may be found by trying, so that it is not even looked at while
+// its user or the address has to wait.
 func (a *Authenticator) attempt(ctx context.Context, s Shown) (who *protocol.Principal, told, cause error) {
 	if s.kind() == PasswordSecret && a.options.Passwords != nil {
 		done, err := a.options.Throttle.Guess(ctx, s.From, s.User)
@@ -289,8 +288,7 @@ func proven(who, holder *protocol.Principal) *protocol.Principal {
 	return &both
 }
 
-// refuse makes of what was wrong what the other side is told, and takes its
-// time for it.
+// refuse turns a cause into the error for the client, after the delay of the throttle.
 func (a *Authenticator) refuse(ctx context.Context, s Shown, why error) error {
 	var known *protocol.Error
 	if errors.As(why, &known) && known.Code != protocol.CredentialInvalid && known.Code != protocol.ProofFailed {

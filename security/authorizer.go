@@ -17,9 +17,9 @@ type Decider interface {
 	Epoch() uint64
 }
 
-// An Authorizer decides about commands, in this order: what the credential is
-// limited to, the walls between spaces, policy. Without policies it lets only
-// those who may do everything.
+// An Authorizer decides about commands, in this order: the limits of the credential, the
+// walls between spaces, policy. Without policies it permits only principals that may do
+// everything.
 type Authorizer struct{ policies Decider }
 
 var _ commands.LastingAuthorizer = Authorizer{}

@@ -19,8 +19,9 @@ func (a *Authenticator) SignIn(r *http.Request, secret string) (*protocol.Princi
 	return a.Authenticate(r.Context(), s)
 }
 
-// Unprompted is the principal of a request that shows no secret: the holder of a
-// client certificate, or anybody under --dev. Nobody is no failed attempt.
+// Unprompted is the principal of a request that shows no secret: the holder of a client
+// certificate, or anybody under --dev. A request without either does not count as a
+// failed attempt.
 func (a *Authenticator) Unprompted(r *http.Request) (*protocol.Principal, error) {
 	return a.identify(r.Context(), Shown{Door: "http", From: remote(r), Certificate: peer(r)})
 }
@@ -40,8 +41,8 @@ type SignInPage struct {
 // show a credential.
 func (a *Authenticator) SignInPage(p *token.SignInPage) *SignInPage { return &SignInPage{p, a} }
 
-// Redeem yields who has signed in, of the request by which their browser comes
-// back from the issuer.
+// Redeem yields the principal that has signed in, from the request by which its browser
+// comes back from the issuer.
 func (p *SignInPage) Redeem(r *http.Request, nonce, verifier string) (*protocol.Principal, error) {
 	a, shown := p.authenticator, Shown{Door: "http", From: remote(r)}
 	who, err := p.SignInPage.Redeem(r.Context(), r.URL.Query(), nonce, verifier)

@@ -143,8 +143,8 @@ func (c *Credentials) Renewed(before, now *protocol.Principal) {
 	c.renewals.note(before, now, c.clock.Now())
 }
 
-// Rights is [Credentials.Principal] for what was asked for while the credential
-// was good and happens later, such as a Will: it may have expired since.
+// Rights is [Credentials.Principal] for an act that was asked for while the credential
+// was good and happens later, such as a Will: the credential may have expired since.
 func (c *Credentials) Rights(g grant.Grant) (*protocol.Principal, error) {
 	who, err := c.Principal(g)
 	if grant.Expired(err) {

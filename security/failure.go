@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/security/token"
 )
 
-// meant is an error about the credential of somebody who is known.
+// meant is an error about the credential of a known party.
 type meant struct {
 	of protocol.Party
 	error

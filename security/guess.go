@@ -81,8 +81,8 @@ func (r *regulars) add(key nameHash) {
 	r.known[key] = struct{}{}
 }
 
-// take reports whether somebody is a regular, who then is none until the
-// password is right again.
+// take reports whether a user at an address is a regular, and removes it from the
+// regulars until the password is right again.
 func (r *regulars) take(key nameHash) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

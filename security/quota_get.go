@@ -68,7 +68,7 @@ type QuotaLevels struct {
 type QuotaOptions struct {
 	BridgeID string
 	Keeper   *quota.Keeper
-	Index    *KeyIndex // tells who is an administrator
+	Index    *KeyIndex // knows the administrators
 	// Holds is the part that the broker keeps for a party, or for a space if it has no
 	// id.
 	Holds func(protocol.Party) quota.Holding

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// remembered is the time that a connection remembers who was recognised. Revocations and
-// changes of rights count at once all the same: [AuthenticatorOptions].Check is asked
+// remembered is the time that a connection remembers a recognised principal. Revocations
+// and changes of rights count at once all the same: [AuthenticatorOptions].Check is asked
 // about each request.
 const remembered = 10 * time.Second
 
@@ -25,14 +25,15 @@ type recognition struct {
 
 type memoryKey struct{}
 
-// Remembering is a context of what comes by one connection. A key or a token that is
-// shown in one request after the other is not verified each time, and its principal
-// is the same value, about which others can remember what they have worked out.
+// Remembering is a context for the requests of one connection. A key or a token that is
+// shown in one request after the other is not verified each time, and its principal is
+// the same value, for which other packages can cache results.
 func Remembering(ctx context.Context) context.Context {
 	return context.WithValue(ctx, memoryKey{}, new(memory))
 }
 
-// remember authenticates who shows what was shown before, and others as always.
+// remember returns the principal of a credential that was shown before, and authenticates
+// any other as always.
 func (a *Authenticator) remember(ctx context.Context, s Shown) (*protocol.Principal, error) {
 	m, ok := ctx.Value(memoryKey{}).(*memory)
 	if !ok || a.options.Check == nil || s.Certificate != nil || s.Kind != AnySecret || s.Secret == "" {

@@ -14,7 +14,7 @@ import (
 type KeyFile struct {
 	Secret SecretName
 	File   *masterkey.File
-	What   string                                   // what is sealed with it, as uses name it
+	What   string                                   // the values sealed with it, as uses name them
 	Sealed func() map[string]int                    // how many of those there are, by the id of the version
 	Follow func(context.Context) (n int, err error) // seals them with the active version, and has that in the file
 }

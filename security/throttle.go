@@ -39,9 +39,9 @@ func NewThrottle(now func() time.Time) *Throttle {
 	return &Throttle{addresses: failures[netip.Addr]{now: now}, names: failures[nameHash]{now: now}}
 }
 
-// Failed waits as long as the answer to a wrong credential should take: longer
-// each time. Who has failed too often is told to wait instead: 4009. Whoever
-// checks credentials asks it, so that all doors count together.
+// Failed waits as long as the answer to a wrong credential should take: longer each time.
+// A client that has failed too often gets 4009 instead. All doors call it, so that their
+// failures count together.
 func (t *Throttle) Failed(ctx context.Context, from netip.Addr, names ...string) error {
 	delay, wait := t.failed(from, names...)
 	if wait > 0 {

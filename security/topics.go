@@ -44,7 +44,7 @@ type TopicOptions struct {
 	// MCP says that there are the topics of MCP over MQTT.
 	MCP bool
 	// Standing tells the ties of a principal to agents, Caps, scenes and tasks.
-	// Without it nobody has any.
+	// Without it no principal has any.
 	Standing Standing
 }
 
@@ -182,7 +182,7 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 	case "agent":
 		id, leaf, _ := strings.Cut(rest, "/")
 		switch {
-		case leaf == "state/reported": // retained or not: the bridge retains what comes of it
+		case leaf == "state/reported": // retained or not: the bridge retains the merged state itself
 			return topicClass{kind: states, own: r.isAgent(who, id)}, ""
 		case leaf != "response":
 			return p, onlyTheBridge
@@ -366,7 +366,7 @@ func (r *TopicRights) decide(who *protocol.Principal, action, topic string, p to
 	return refused("not allowed"), d.Passing || d.Tried
 }
 
-// isAgent reports whether somebody is an agent, or registered it.
+// isAgent reports whether a principal is an agent, or registered it.
 func (r *TopicRights) isAgent(who *protocol.Principal, id string) bool {
 	return who.Kind == protocol.KindAgent && who.ID == id || r.Standing.OwnsAgent(who, protocol.AgentID(id))
 }

@@ -52,7 +52,7 @@ const (
 	maxEntries = 100_000
 )
 
-// Query shows entries. Who is no administrator sees those of its own space.
+// Query shows entries. A caller that is no administrator sees those of its own space.
 func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
 	r := reading{params: p, who: call.Principal, found: []Entry{}, forward: p.After != nil}
 	var from cursor
@@ -63,7 +63,7 @@ func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams)
 		}
 		r.forward = from.forward
 	}
-	further := p.Cursor != "" && !r.forward // a page of what was there at the first
+	further := p.Cursor != "" && !r.forward // a later page, of the entries that were there at the first
 	silent, err := s.settle(ctx, further)
 	if err != nil {
 		return QueryResult{}, err
@@ -85,7 +85,7 @@ func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams)
 	for i := range r.found {
 		s.trail.reveal(&r.found[i])
 		if s.others == nil {
-			r.found[i].Bridge = "" // nobody has to be told apart
+			r.found[i].Bridge = "" // there is one bridge alone
 		}
 	}
 	result.Entries = r.found

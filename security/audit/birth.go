@@ -91,8 +91,8 @@ type bornState struct {
 // birthEvery is how far the head in the birth's record may be behind.
 const birthEvery = time.Minute
 
-// checkBirth compares the trail with the record of its birth. It returns the
-// head the record knows, and says what is wrong.
+// checkBirth compares the trail with the record of its birth. It returns the head of that
+// record, and records and logs a mismatch.
 func (t *Trail) checkBirth(ctx context.Context) (head Head, err error) {
 	born, err := t.o.birthOf(ctx)
 	if born == nil || err != nil {

@@ -21,12 +21,12 @@ type carriedEntry struct {
 	size int
 }
 
-// carry records the entries of security in the blocks before one once more, at
-// the end of the trail, so that they are not forgotten with all the rest: what
-// changed keys and policies, and who was refused, outlasts any number of calls.
-// It takes the latest, and at most half of the forgotten bytes, so that forgetting
-// makes room. An entry goes when it is too old, as others do. What was changed in
-// the log is not carried: it would be sealed as true.
+// carry records the entries of security in the blocks before one once more, at the end of
+// the trail, so that they are not forgotten with all the rest: changes of keys and
+// policies, and refusals, outlast any number of calls. It takes the latest, and at most
+// half of the forgotten bytes, so that forgetting makes room. An entry goes when it is
+// too old, as others do. An entry that was changed in the log is not carried: it would be
+// sealed as true.
 func (t *Trail) carry(ctx context.Context, before uint64) error {
 	var kept []carriedEntry
 	size, forgotten := 0, 0

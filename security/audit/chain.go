@@ -10,7 +10,7 @@ import (
 type Chain struct {
 	Bridge string
 	Log    Log    // nil if it is not there any more
-	Key    *Key   // nil if nobody has kept it
+	Key    *Key   // nil if it is not stored
 	Birth  *Birth // nil if it was recorded nowhere
 	Live   bool   // the bridge is there, and goes on with it
 }

@@ -12,10 +12,10 @@ const (
 	closedHead   = "head"
 )
 
-// A Closing says where the chain of a bridge ended when another found it without its
-// bridge. It is an entry in the chain of that other one, sealed with its key: nobody
-// writes into a chain but its bridge, and who has that bridge's key alone cannot cut
-// off the end.
+// A Closing records where the chain of a bridge ended when another bridge found it
+// abandoned. It is an entry in the chain of that other one, sealed with its key: each
+// bridge alone writes into its chain, and a thief of the first bridge's key alone cannot
+// cut off the end.
 type Closing struct {
 	Bridge string // whose chain it is
 	Chain  string
@@ -34,7 +34,7 @@ func (t *Trail) CloseChain(ctx context.Context, c Chain, closedAt Head) (head He
 		return Head{}, false, err
 	}
 	if c.Key != nil && (g.chain != c.Key.chain || !g.genuine(c.Key)) {
-		return Head{}, false, nil // what was forged is not vouched for
+		return Head{}, false, nil // a forged end gets no closing
 	}
 	head = g.head()
 	t.Record(ctx, Entry{Event: Closed, Code: OK, Security: true, Resource: "bridge/" + c.Bridge,

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An export is a file of the trails of all bridges, which anybody can verify who has
-// the file and the public key of the bridge that made it. It is lines of JSON:
+// An export is a file of the trails of all bridges. The file and the public key of the
+// bridge that made it are enough to verify it. It is lines of JSON:
 //
 //	{"hash":"…","begin":{…}}    which bridge made it, when, with which key
 //	{"hash":"…","entry":{…}}    an entry, chain by chain
@@ -67,7 +67,7 @@ type exportEnd struct {
 // it, so that who verifies an export cannot make one.
 func (k *Key) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.exports) }
 
-// ExportKey is the public key that belongs to the exports of who has this key.
+// ExportKey is the public key of the exports that are signed with this key.
 func (k *Key) ExportKey() string {
 	return base64.StdEncoding.EncodeToString(k.signer().Public().(ed25519.PublicKey))
 }

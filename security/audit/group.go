@@ -35,8 +35,8 @@ type chainID [chainSize]byte
 
 func (c chainID) String() string { return hex.EncodeToString(c[:]) }
 
-// A Head is the end of a chain: whoever has noted one notices when entries up
-// to it are changed or cut off later.
+// A Head is the end of a chain. A noted head reveals later changes of the entries up to
+// it, and that they were cut off.
 type Head struct {
 	Seq  uint64
 	Hash [sha256.Size]byte

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// A place in a trail is between two entries: behind some entries of a block. Blocks
-// keep their numbers, and what is in them; the last one of a log may get more.
+// A place in a trail is between two entries: behind some entries of a block. Blocks keep
+// their numbers and their entries; the last one of a log may get more.
 type place struct {
 	block   uint64
 	entries int // of the block, before the place; wholeBlock for all there are
 }
 
-// wholeBlock is the number of entries of a block that nobody has counted.
+// wholeBlock is the number of entries of a block that was not counted.
 const wholeBlock = -1
 
 // A mark stands for a bridge in a cursor, whatever the length of its id.

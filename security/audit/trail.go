@@ -52,8 +52,7 @@ type Options struct {
 	Level    Level         // default Changes
 	KeepFor  time.Duration // age at which entries are forgotten, 0 for never
 	KeepSize uint64        // bytes over which the oldest are, 0 for any
-	// Open opens the parameters that were sealed, for those who may query the
-	// trail; nil for none.
+	// Open opens sealed parameters, for callers that may query the trail; nil for none.
 	Open    func(sealed []byte) (params json.RawMessage, err error)
 	Publish func(Entry) // tells operators of entries of security; must not block
 	Logger  *slog.Logger
@@ -90,7 +89,7 @@ type Trail struct {
 	head      Head // of the stored entries
 	stored    uint64
 	shipped   uint64        // of them, those that were shipped
-	shippedTo Head          // end of what was
+	shippedTo Head          // head of the shipped entries
 	progress  chan struct{} // closed when shipped grows
 	told      []told
 	gap       gap

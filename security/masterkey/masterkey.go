@@ -39,11 +39,11 @@ const Settle = time.Minute
 var ErrOther = errors.New("the key file is not the one that was sealed with, nor does anything lead from it to that")
 
 // A Version is a version of a key file at rest, by file and number. The first has no
-// record. What is in Next and Back is gone once the version before is retired.
+// record. Next and Back are removed once the version before is retired.
 type Version struct {
 	ID      string    `json:"id"` // tells the key from others, see [keyfile.Fingerprint]
 	Created time.Time `json:"created"`
-	Active  time.Time `json:"active,omitzero"`  // what is new is sealed with it from then on
+	Active  time.Time `json:"active,omitzero"`  // new values are sealed with it from then on
 	Before  string    `json:"before,omitempty"` // id of the version before; "" if that was lost
 	Next    []byte    `json:"next,omitempty"`   // the key, sealed with the version before and the pepper
 	Back    []byte    `json:"back,omitempty"`   // the version before, sealed with the key
@@ -76,7 +76,7 @@ type File struct {
 	path string
 
 	mu    sync.Mutex
-	held  string            // id of what is in the file, "" if it is not there
+	held  string            // id of the key in the file, "" without a file
 	known map[string][]byte // the versions that can be reached from it, by id
 }
 
@@ -149,8 +149,8 @@ func (f *File) put(key []byte) error {
 	return nil
 }
 
-// Active is the version that seals what is new. It is that of the file as long as
-// there are no others, and [ErrOther] if it cannot be reached from that.
+// Active is the version that seals new values. It is that of the file as long as there
+// are no others, and [ErrOther] if it cannot be reached from that.
 func (f *File) Active() (id string, key []byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -223,8 +223,8 @@ func (f *File) Accepted() (ids []string) {
 	return ids
 }
 
-// Adopt puts the active version into the file and notes that this bridge has it.
-// What is noted is on the disk.
+// Adopt puts the active version into the file, on the disk, and then notes that this
+// bridge has it.
 func (f *File) Adopt(ctx context.Context) error {
 	id, key, err := f.Active()
 	if err != nil {

@@ -18,8 +18,8 @@ type State string
 // The states of a version.
 const (
 	StateStaged     State = "staged"     // nothing is sealed with it until all bridges know it
-	StateActive     State = "active"     // what is new is sealed with it
-	StateOpen       State = "open"       // what was sealed with it can still be opened
+	StateActive     State = "active"     // new values are sealed with it
+	StateOpen       State = "open"       // values sealed with it can still be opened
 	StateRetired    State = "retired"    // it is gone
 	StateUnreadable State = "unreadable" // nothing leads to it from the file of this bridge
 )
@@ -127,7 +127,7 @@ func (f *File) newestNumber() string {
 	return "1"
 }
 
-// Activate has what is new be sealed with a version that is staged.
+// Activate has new values be sealed with a staged version.
 func (f *File) Activate(ctx context.Context, version string) error {
 	_, _, err := records.Change(ctx, f.o.Versions, f.o.Name+"/"+version, func(r *Version, _ uint64) (*Version, error) {
 		switch {

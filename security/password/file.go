@@ -170,10 +170,10 @@ func (f *file) follow(ctx context.Context, changed func(), log *slog.Logger) {
 	}
 }
 
-// nobody is the hash that is checked while the file has no user.
+// nobody is the hash that passwords are checked against while the file has no user.
 var nobody = Hash{iterations: 1000, salt: make([]byte, 12), sum: make([]byte, sha512.Size)}
 
-// decoys is the secret by which names that nobody has are given a hash.
+// decoys is the seed by which unknown user names are given a hash.
 var decoys = maphash.MakeSeed()
 
 // decoy is the hash that is checked for a user that there is not: that of some user,

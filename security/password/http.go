@@ -28,7 +28,7 @@ type service struct {
 	settings      HTTPSettings
 	authorization string
 	client        *http.Client
-	secret        []byte // of the keys of what is remembered: passwords are not kept
+	secret        []byte // of the hashes under which answers are remembered: passwords are not kept
 	now           func() time.Time
 
 	mu         sync.Mutex

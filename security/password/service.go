@@ -45,8 +45,8 @@ func Open(c Settings, log *slog.Logger) (*Service, error) {
 	return s, nil
 }
 
-// Run follows the file until ctx ends. changed is called when somebody may have
-// been removed, or have another password.
+// Run follows the file until ctx ends. changed is called when users may have been
+// removed, or have another password.
 func (s *Service) Run(ctx context.Context, changed func()) error {
 	if s.file != nil {
 		s.file.follow(ctx, changed, s.log)

@@ -35,7 +35,7 @@ func DefaultSettings() Settings {
 	return Settings{HTTP: HTTPSettings{Method: "post", TimeoutMS: 5000, CacheSeconds: 60}}
 }
 
-// Check tells fail what is wrong with the settings.
+// Check reports each fault of the settings to fail.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	h := &c.HTTP
 	if !slices.Contains([]string{"get", "post"}, h.Method) {
@@ -64,7 +64,7 @@ func (c *Settings) Check(fail func(format string, args ...any)) {
 	}
 }
 
-// None reports whether nobody is let in by a password.
+// None reports whether no passwords are accepted.
 func (c *Settings) None() bool { return c.File == "" && c.HTTP.URL == "" }
 
 func (c *Settings) roles() []string {

@@ -316,7 +316,7 @@ func loadSet(stored *Hierarchy, o *Options, seal *sealer) (set *caSet, root *iss
 	return set, root, nil
 }
 
-// check says what is missing of the authorities, or not of the root.
+// check returns an error if an authority is missing or not signed by the root.
 func (s *caSet) check(root *issuer) error {
 	all := []*issuer{s.server}
 	for _, a := range Authorities() {

@@ -36,9 +36,9 @@ func (s *Scope) named() []protocol.Party {
 	return named
 }
 
-// mayName refuses to have a certificate speak for an agent or a skill that is
-// somebody else's: an officer decides about those who ask for themselves, who
-// got what they are from the same authority, or who are new.
+// mayName refuses a certificate for an agent or a skill of another owner. An officer may
+// grant one to the agent or skill itself, to its owner, to one whose owner has a
+// certificate of the same authority, and to a new one.
 func (s *Service) mayName(decides *protocol.Principal, a Authority, scope *Scope, asks protocol.Party) error {
 	if everything(decides) {
 		return nil

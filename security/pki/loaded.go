@@ -11,8 +11,8 @@ type loadedHierarchy struct {
 	pool    *x509.CertPool
 }
 
-// cas are the authorities as their records have them. Whoever has heard of a
-// certificate has heard of its authority before: both are in one log.
+// cas are the authorities as their records have them. A certificate is never known before
+// its authority: both are in one log, in this order.
 func (s *Service) cas() *hierarchy {
 	if l := s.loaded.Load(); l.changes == s.stored.Load() {
 		return l.hierarchy

@@ -56,8 +56,8 @@ type Options struct {
 	// certificates say where their revocation list is.
 	PublicURL string
 
-	// Parties are those who have other credentials, or are registered. Without
-	// it there is nobody.
+	// Parties are the holders of other credentials, and the registered agents and skills.
+	// Nil is none.
 	Parties Parties
 
 	// Publish tells an event of family security, "cert.revoked". It must not

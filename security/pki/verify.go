@@ -25,8 +25,8 @@ func (s *Service) VerifyPeer(cs tls.ConnectionState) error {
 	if len(cs.VerifiedChains) > 0 {
 		return nil
 	}
-	// The listener left the chain to us. What is known was signed by one of
-	// the authorities; here follows whether its kind fits its use.
+	// The listener left the chain to us. The certificate is known, so one of the
+	// authorities signed it; its kind must fit its use.
 	_, err = leaf.Verify(x509.VerifyOptions{
 		Roots:       s.Pool(),
 		CurrentTime: s.opts.Now(),

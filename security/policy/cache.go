@@ -40,7 +40,7 @@ type key struct {
 type kept struct {
 	allowed bool
 	epoch   uint64 // of policies
-	facts   uint64 // of what is registered; 0 if that does not matter
+	facts   uint64 // of the registry; 0 if the decision does not depend on it
 	until   int64  // Unix nanoseconds
 
 	differs *Difference // counts what policies on trial would decide otherwise, nil if they would not
@@ -61,8 +61,8 @@ func (d *kept) answer() Decision {
 	return Decision{Allowed: d.allowed, Until: time.Unix(0, d.until)}
 }
 
-// A cache keeps decisions. When a part is full it is emptied: whoever is there
-// comes back at once.
+// A cache keeps decisions. A part that is full is emptied: its active subjects come back
+// at once.
 type cache struct {
 	seed  maphash.Seed
 	parts [shards]shard

@@ -94,9 +94,9 @@ func (f *Files) Run(ctx context.Context) error {
 	}
 }
 
-// watch follows the folder, and the one it is in: a file is often replaced by
-// another, and a folder sometimes. What is watched by now may have another name
-// than it had, so that it is looked up anew.
+// watch follows the folder, and the one it is in: a file is often replaced by another,
+// and a folder sometimes. A watched file may have been renamed since, so each is looked
+// up anew.
 func (f *Files) watch(watcher *fsnotify.Watcher) {
 	folders := []string{filepath.Dir(f.path)}
 	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
@@ -110,8 +110,8 @@ func (f *Files) watch(watcher *fsnotify.Watcher) {
 	}
 }
 
-// concerns reports whether something by that name is about the policies: they
-// themselves, what is in their folder, or a link that a mounted volume swaps.
+// concerns reports whether a file of that name is about the policies: the policies
+// themselves, a file in their folder, or a link that a mounted volume swaps.
 func (f *Files) concerns(name string) bool {
 	return name == f.path || filepath.Dir(name) == f.path || strings.HasPrefix(filepath.Base(name), "..")
 }

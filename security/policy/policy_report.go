@@ -18,7 +18,7 @@ var policyReport = commands.Spec{
 	Example: `{"outcome":"refuse"}`,
 }
 
-// ReportParams choose what is told.
+// ReportParams choose the findings of a report.
 type ReportParams struct {
 	Outcome Outcome `json:"outcome,omitempty" enum:"refuse,allow,ask,run" doc:"only what would have been so"`
 	Limit   int     `json:"limit,omitempty" range:"1-256" default:"100" doc:"number of findings at most, the most frequent first"`

@@ -35,8 +35,8 @@ type Source struct {
 	Name string
 }
 
-// prefix begins the ids of a source's rules. It keeps sources apart; what was
-// put has plain names.
+// prefix begins the ids of a source's rules. It keeps sources apart; rules stored by
+// policy.put have plain names.
 func (s Source) prefix() string {
 	switch s.Kind {
 	case File:

@@ -97,8 +97,8 @@ func (e *Engine) ExplainTrial(q *Query) Explanation {
 	return e.Explain(q)
 }
 
-// compare judges by the trial what was judged by the policies in force. It returns
-// who counts the difference, which is counted once, or nil if there is none.
+// compare judges by the trial a query that the policies in force have judged. It returns
+// the counter of the difference, which is counted once, or nil if there is none.
 func (t *trial) compare(s *slice, inForce *verdict, w *world, now time.Time) *Difference {
 	t.report.judged.Add(1)
 	v := t.program.judge(s, w, now)
@@ -129,15 +129,15 @@ func deciding(inForce, tried *verdict) string {
 	return slices.Min(ids)
 }
 
-// An Outcome is what policies on trial would have done with what was done.
+// An Outcome is a decision of the policies on trial that differs from the one in force.
 type Outcome string
 
 // The outcomes.
 const (
-	WouldRefuse Outcome = "refuse" // what is permitted
-	WouldAllow  Outcome = "allow"  // what is refused
+	WouldRefuse Outcome = "refuse" // a permitted action
+	WouldAllow  Outcome = "allow"  // a refused action
 	WouldAsk    Outcome = "ask"    // somebody, before a model's call that runs by itself
-	WouldRun    Outcome = "run"    // without asking, a model's call that somebody is asked about
+	WouldRun    Outcome = "run"    // without asking, a model's call that needs an approval
 )
 
 // unattended is the action that a call of a model needs to run by itself.

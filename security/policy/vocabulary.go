@@ -25,7 +25,7 @@ const (
 
 	ReadMetrics = "metrics:read"  // how the bridge is, in figures
 	TakeBackup  = "bridge:backup" // of everything in every space
-	ExportAudit = "audit:export"  // of what was done in every space
+	ExportAudit = "audit:export"  // the trails of every space
 )
 
 // Groups of actions besides one for every family, Action::"skill".

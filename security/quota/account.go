@@ -12,8 +12,8 @@ const window = int64(time.Second)
 // (the generic cell rate algorithm): one word, no lock.
 type bucket struct{ paid atomic.Int64 } // nanoseconds on the keeper's clock
 
-// take takes n if there is something left, however much n is: what is above
-// is paid for by waiting longer. Otherwise it returns how long to wait.
+// take takes n if anything is left, however large n is: the excess is paid for by a
+// longer wait afterwards. Otherwise it returns the time to wait.
 func (b *bucket) take(now int64, n, rate int) (wait time.Duration, ok bool) {
 	if rate <= 0 {
 		return 0, true

@@ -71,7 +71,7 @@ func New(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// None reports whether nobody is limited, so that nobody need be asked about.
+// None reports whether there are no limits at all, so that nothing need be counted.
 func (k *Keeper) None() bool {
 	return k.options.Principal.none() && k.options.Privileged.none() && k.options.Space.none()
 }
@@ -101,9 +101,9 @@ func (k *Keeper) Admit(who *protocol.Principal, size int) *protocol.Error {
 	return r.error()
 }
 
-// Refusal takes into account that a command was refused, for what it says or
-// for who says it. Who is refused too often is not listened to for a while:
-// [Keeper.Admit] refuses its commands.
+// Refusal takes into account that a command was refused, for its content or its sender. A
+// sender that is refused too often is not listened to for a while: [Keeper.Admit] refuses
+// its commands.
 func (k *Keeper) Refusal(who *protocol.Principal) {
 	own, space := k.limits(who)
 	now := k.now()

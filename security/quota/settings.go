@@ -79,8 +79,8 @@ func (q Bounds) limits(defaults Bounds) Limits {
 	}
 }
 
-// Options are the options of a keeper with these settings. Under dev, what is not
-// set is not limited.
+// Options are the options of a keeper with these settings. Under dev, unset limits are
+// off.
 func (c *Settings) Options(dev bool) Options {
 	ofSpaces, devices, operators := defaultSpaceBounds, defaultBounds.Records, defaultOperatorRecords
 	if dev {

@@ -41,9 +41,9 @@ func Open(dir, bridge string, t Tables, log *slog.Logger) (*Store, error) {
 	return &Store{Ring: NewUnder(t.Keys, file), File: file, fresh: !file.There()}, nil
 }
 
-// Start sees to it that there is a data key that can be opened. Who has restored
-// a backup without the master key begins anew. A bridge that shares its state
-// with others and was not given their key runs without the sealed values.
+// Start makes sure that there is a data key that can be opened. After a restore without
+// the master key the store begins anew. A bridge that shares its state with others and
+// was not given their key runs without the sealed values.
 func (s *Store) Start(ctx context.Context, shared bool, log *slog.Logger) error {
 	if s.fresh {
 		if shared && (s.keys.Len() > 0 || s.File.Rotated()) {

@@ -67,7 +67,7 @@ type certificates struct {
 	manager   *autocert.Manager
 	names     []*acmeName
 	transport *http.Transport
-	stop      func() // ends what is asked of the server
+	stop      func() // ends the requests to the server
 }
 
 // until ends requests with a context, beside their own: the manager has no way to

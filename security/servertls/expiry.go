@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// expirySoon is the time before its end at which a certificate is warned of. What is
-	// renewed by itself is so before.
+	// expirySoon is the time before its end at which a certificate is warned of. One that
+	// renews itself has done so before.
 	expirySoon  = 14 * 24 * time.Hour
 	expiryEvery = 24 * time.Hour
 )

@@ -144,9 +144,8 @@ func issuedAt(claims jwt.MapClaims) time.Time {
 	return issued.Time
 }
 
-// confirmation reads the certificate that a token is bound to. bound is true if
-// it is bound to anything: a binding that the bridge does not know, nobody can
-// prove.
+// confirmation reads the certificate that a token is bound to. bound is true for any
+// binding, also for one that the bridge does not know and no client can prove.
 func confirmation(claims jwt.MapClaims) (thumbprint [32]byte, bound, known bool) {
 	cnf, bound := claims["cnf"]
 	if !bound {

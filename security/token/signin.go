@@ -137,8 +137,8 @@ func (p *SignInPage) Console() *url.URL {
 	return &u
 }
 
-// Ask is the address to send a browser to. The issuer brings state back, has the
-// nonce in the ID token, and gives that to who has the verifier only.
+// Ask is the address to send a browser to. The issuer returns state, puts the nonce into
+// the ID token, and gives that token only to the holder of the verifier.
 func (p *SignInPage) Ask(ctx context.Context, state, nonce, verifier string) (string, error) {
 	leave, err := p.enter()
 	if err != nil {
@@ -152,8 +152,9 @@ func (p *SignInPage) Ask(ctx context.Context, state, nonce, verifier string) (st
 	return p.oauth(at).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
 }
 
-// Redeem returns who has signed in, of the issuer's answer with a code. Errors are
-// those of [Verifier.Verify]: a code that the issuer does not take is [Invalid].
+// Redeem returns the principal that has signed in, from the issuer's answer with a code.
+// Errors are those of [Verifier.Verify]: a code that the issuer does not take is
+// [Invalid].
 func (p *SignInPage) Redeem(ctx context.Context, answer url.Values, nonce, verifier string) (*protocol.Principal, error) {
 	leave, err := p.enter()
 	if err != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Today returns the principal of a token, with the rights that the configuration
-// gives the same token now. It fails if the issuer is not trusted any more, or
-// would not be believed: nobody has the token to verify it again.
+// Today returns the principal of a token, with the rights that the configuration gives
+// the same token now. It fails if the issuer is not trusted any more, or may not issue
+// such a token any more. It judges the stored principal, since the token itself is not
+// stored.
 func (v *Verifier) Today(was *protocol.Principal) (*protocol.Principal, error) {
 	name := was.Attributes["issuer"]
 	issuer := v.issuers[name]

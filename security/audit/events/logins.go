@@ -14,8 +14,8 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// How attempts to get in are recorded: enough to see what goes on, and not
-// more than an attacker may cost.
+// Bounds of the entries about logins: enough to see attempts, and not more than an
+// attacker may cost.
 const (
 	loginSucceeded   = "login.succeeded"
 	loginEvery       = time.Hour // one success of a credential by a door
