@@ -28,7 +28,7 @@ type Group struct {
 	Links   []Link           `json:"links,omitempty"`
 	BornAt  int64            `json:"born_at"` // Unix milliseconds
 
-	// Selector chooses the members at the time, who are not kept; "" where they
+	// Selector chooses the members at the time, which are not stored; "" where members
 	// are added one by one.
 	Selector string `json:"selector,omitempty"`
 }

@@ -76,7 +76,8 @@ func (s *Service) DeclareGroup(ctx context.Context, call *commands.Call, p Group
 // dynamic reports whether a selector chooses the members.
 func (g *Group) dynamic() bool { return g.Selector != "" }
 
-// selector is the way members are chosen. What is stored was checked.
+// selector is the parsed selector. The stored text was checked, so an error is the
+// bridge's own.
 func (g *Group) selector() (*selector.Selector, error) {
 	chosen, err := selector.Parse(g.Selector)
 	if err != nil {

@@ -19,7 +19,7 @@ type cache struct {
 
 	mu      sync.Mutex
 	active  bool
-	version uint64 // grows with every drop: what was asked before is not kept
+	version uint64 // grows with every drop: answers to earlier requests are not kept
 	entries map[string]cached
 }
 
@@ -77,7 +77,7 @@ func eventFamily(topics protocol.Topics, topic string) (string, bool) {
 	return family, ok && family != "" && !strings.Contains(family, "/")
 }
 
-// get returns what was answered before, and the version to put an answer with.
+// get returns an earlier answer, and the version to put a new answer with.
 func (x *cache) get(command string, params []byte) (result []byte, version uint64, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -88,7 +88,7 @@ func (x *cache) get(command string, params []byte) (result []byte, version uint6
 	return slices.Clone(e.result), x.version, true
 }
 
-// put keeps an answer to what was asked at a version.
+// put keeps the answer to a request that was sent at a version.
 func (x *cache) put(command string, params, result []byte, version uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -304,7 +304,7 @@ func (c *Client) offline(ctx context.Context) error {
 	return protocol.Wrap(protocol.TargetUnavailable, ctx.Err(), "not connected to the bridge")
 }
 
-// ended is the error for what is asked of a client that has ended.
+// ended is the error of requests to a client that has ended.
 func (c *Client) ended() error {
 	cause := context.Cause(c.ctx)
 	var known *protocol.Error

@@ -55,8 +55,8 @@ func (c *Client) nextToken(ctx context.Context) (string, error) {
 	return c.options.token(ctx)
 }
 
-// renewToken shows new tokens until the connection ends. The first to come is due
-// when four fifths of what is left of the old one are over.
+// renewToken shows new tokens until the connection ends. The first is due when four
+// fifths of the remaining life of the old one are over.
 func (c *Client) renewToken(m *autopaho.ConnectionManager, l *connection) {
 	c.mu.Lock()
 	expires := c.tokenExpires

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxEvents bounds the events that wait for a caller who is busy with one.
+// maxEvents bounds the events that wait while their handler is busy with an earlier one.
 const maxEvents = 64
 
 // An inbox brings answers to those who wait for them.

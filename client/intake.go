@@ -50,8 +50,8 @@ func acknowledge(batch []delivery) {
 	}
 }
 
-// An intake holds what has arrived for a consumer. The bridge bounds it: it sends
-// no more than the Receive Maximum before it is told of some that they were handled.
+// An intake holds the messages that have arrived for a consumer. The bridge bounds it: it
+// sends no more than the Receive Maximum before some are acknowledged.
 type intake struct {
 	what *Consumer
 	wake chan struct{}

@@ -59,14 +59,14 @@ type job struct {
 	answer      []byte       // the response envelope; nil while at work
 	ticket      *fair.Ticket // for its place among those at work
 
-	mu       sync.Mutex // orders what is sent for the job
+	mu       sync.Mutex // orders the messages of the job
 	seq      uint64
 	accepted bool
 	done     bool
 }
 
-// party says which calls share places: calls of administrators, which name no
-// caller, have what is kept for them.
+// party is the party whose share of places a call uses. Calls of administrators, which
+// name no caller, have places reserved.
 func (j *job) party() fair.Party {
 	return fair.Party{Principal: j.in.Caller, Privileged: j.in.Caller == ""}
 }

@@ -58,9 +58,9 @@ func message(p *paho.Publish) Message {
 	return m
 }
 
-// Publish sends a message. With QoS 1 and 2 it returns when the bridge has
-// acknowledged it; a refusal is 2003. It waits for a connection, but what was
-// on its way when one was lost is not sent again: that error is 4012.
+// Publish sends a message. With QoS 1 and 2 it returns when the bridge has acknowledged
+// it; a refusal is 2003. It waits for a connection, but a message in flight when one was
+// lost is not sent again: that error is 4012.
 func (c *Client) Publish(ctx context.Context, m Message) error {
 	if reason := protocol.CheckTopic(m.Topic); reason != "" {
 		return protocol.InvalidParam("topic", reason)

@@ -14,10 +14,9 @@ import (
 
 // A Sealing says how a skill takes sealed params.
 type Sealing struct {
-	// Keys open what is sealed to them; the first is the one for callers to
-	// use. There are two while one replaces the other: publish the new one
-	// before the old one, and drop the old one when no caller can have it any
-	// more.
+	// Keys open sealed params; the first is the one for callers to use. There are two
+	// while one replaces the other: publish the new one before the old one, and drop the
+	// old one when no caller can have it any more.
 	Keys []*SealKey
 	// Certificate of the skill, whose key signs the encryption keys, so that
 	// callers need not trust the bridge about them; optional.

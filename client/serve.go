@@ -246,8 +246,8 @@ func (s *server) announce(ctx context.Context) error {
 	return failed
 }
 
-// complain logs what went wrong behind the caller's back, unless the
-// connection went with it, and returns what may pass.
+// complain logs an error that callers do not see, unless the connection was lost with it,
+// and returns it only if it is transient.
 func (s *server) complain(ctx context.Context, what string, err error, args ...any) error {
 	if ctx.Err() != nil {
 		return err
@@ -328,7 +328,7 @@ func (s *server) beat() {
 // errStopping is the reason why invocations end when the client does.
 var errStopping = protocol.Errorf(protocol.ShuttingDown, "the agent is shutting down")
 
-// close cancels what is at work and waits for its answers to leave.
+// close cancels the calls in progress and waits for their answers to leave.
 func (s *server) close() { s.jobs.close(closeTimeout) }
 
 // receive takes a message on the agent's request topic. It waits for nothing but a

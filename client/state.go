@@ -14,9 +14,8 @@ import (
 // See docs/protocol.md#desired-and-reported-state.
 type DesiredHandler func(ctx context.Context, delta json.RawMessage) (reported any, err error)
 
-// Desire makes a [DesiredHandler] of a function that takes the delta as D, of
-// which members that are to stay as they are keep their zero value, and returns
-// what is to be reported.
+// Desire makes a [DesiredHandler] of a function that takes the delta as D, in which
+// unchanged members keep their zero value, and returns the state to report.
 func Desire[D, R any](run func(ctx context.Context, delta D) (R, error)) DesiredHandler {
 	return func(ctx context.Context, delta json.RawMessage) (any, error) {
 		var wanted D
@@ -27,9 +26,9 @@ func Desire[D, R any](run func(ctx context.Context, delta D) (R, error)) Desired
 	}
 }
 
-// Report says what state the skill has, by a merge patch (RFC 7386) of what was
-// reported before: members are set, objects are merged, null removes. It returns
-// when that is stored.
+// Report reports the state of the skill, as a merge patch (RFC 7386) of the state
+// reported before: members are set, objects are merged, null removes. It returns when the
+// state is stored.
 func (s *ServedSkill) Report(ctx context.Context, state any) error {
 	_, err := Call[struct{}](ctx, s.server.client, "state.report", s.server.about(map[string]any{"skill_id": s.skill.ID, "state": state}))
 	return err

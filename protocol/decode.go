@@ -72,10 +72,9 @@ func DecodeEnvelope(data []byte, limits Limits) (Envelope, error) {
 	return e.read(e.sniff())
 }
 
-// ViewReply reads the reply of an agent. It is [DecodeEnvelope]
-// for those who are done with the message before the data changes, as results
-// and data of events alias it; and what does not say what it is, and names no
-// command, is a response: an id alone answers the request.
+// ViewReply reads the reply of an agent. It is [DecodeEnvelope] for callers that are done
+// with the message before the data changes, as results and data of events alias it. A
+// message without a type and a command is a response: an id alone answers the request.
 func ViewReply(data []byte, limits Limits) (Envelope, error) {
 	e := envelope{scanner: scanner{data: data}, view: true}
 	e.scan(limits)

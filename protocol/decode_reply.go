@@ -73,9 +73,9 @@ func (e *envelope) replyTimestamp() int64 {
 	return 0
 }
 
-// answered is the id of the request that a response answers. A failure may
-// have any, even none: that is how the bridge answers what has no readable id,
-// and Correlation Data says to whom.
+// answered is the id of the request that a response answers. A failure may have any, even
+// none: the bridge answers a request without a readable id so, and Correlation Data tells
+// which it was.
 func (e *envelope) answered(failed bool) []byte {
 	f := fID
 	if e.has(fResponseTo) {

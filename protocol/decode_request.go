@@ -56,7 +56,7 @@ func (e *envelope) timestamp(optional bool) int64 {
 // requestMetadata checks the metadata; its texts are still to be copied.
 func (e *envelope) requestMetadata(m *Metadata) (sender, trace []byte) {
 	switch {
-	case e.err != nil: // take what was found
+	case e.err != nil: // the fields are read all the same
 	case !e.has(fMetadata):
 		e.deprecate("a request without metadata is deprecated")
 		return nil, nil

@@ -73,9 +73,9 @@ func (r *Response) MarshalJSON() ([]byte, error) { return r.Append(nil), nil }
 // MarshalJSON implements [json.Marshaler].
 func (e *Event) MarshalJSON() ([]byte, error) { return e.Append(nil), nil }
 
-// usualFrame is room for what is around the texts of an envelope: names of
-// fields, numbers, what is written always. With it, most are written without
-// growing the buffer on the way.
+// usualFrame is room for the rest of an envelope beside its texts: names of fields,
+// numbers, constant members. With it, most are written without growing the buffer on the
+// way.
 const usualFrame = 224
 
 // size is the length of the texts that most envelopes have in their metadata.

@@ -66,7 +66,7 @@ type Metadata struct {
 	Priority Priority
 	Timeout  time.Duration // of a request, from its arrival; milliseconds on the wire
 	Events   bool          // the sender of a request wants events on the response topic
-	Warnings []string      // of a response: what was coerced or is deprecated
+	Warnings []string      // of a response: values that were coerced, and deprecations
 	// MinRevision, of a request, is the revision of the state that the bridge must
 	// have seen before it runs the command; 0 for any.
 	MinRevision uint64
@@ -143,7 +143,7 @@ func (r *Request) Answer(sender string, at time.Time) *Response {
 	return &answer
 }
 
-// AnswerAt is [Request.Answer] for who has a place for the response.
+// AnswerAt is [Request.Answer] as a value, for callers that have room for the response.
 func (r *Request) AnswerAt(sender string, at time.Time) Response {
 	return Response{
 		Version:   Version,

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// A Pattern is an envelope that was read before, with holes where the envelopes
-// of one sender differ: the id, the trace, the timestamp, the timeout and the body. An
-// envelope that fits has the same bytes around the holes, so that only what is in
-// them is still to be checked; one that does not fit may be right as well. A
-// pattern is immutable.
+// A Pattern is an envelope that was read before, with holes where the envelopes of one
+// sender differ: the id, the trace, the timestamp, the timeout and the body. An envelope
+// that fits has the same bytes around the holes, so that only the holes are still to be
+// checked; one that does not fit may be right as well. A pattern is immutable.
 type Pattern struct {
 	texts    [][]byte // between the holes, one more than there are
 	holes    []hole

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DefaultSpace is the tenant of everyone who was not placed elsewhere.
+// DefaultSpace is the tenant of every principal without a space of its own.
 const DefaultSpace SpaceID = "default"
 
 // Kind is the sort of a [Principal].

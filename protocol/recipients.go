@@ -19,8 +19,8 @@ const (
 	allSpaces
 )
 
-// Everybody are the principals of one space, and those who may do everything in
-// every space. Without a space it is nobody.
+// Everybody are the principals of one space, and those that may do everything in every
+// space. Without a space it is nobody.
 func Everybody(in SpaceID) Recipients {
 	if in == "" {
 		return Recipients{}
@@ -39,8 +39,8 @@ func Either(one, other Party) Recipients {
 	return Recipients{reach: someParties, parties: [2]Party{one, other}}
 }
 
-// Administrators are those who may do everything in every space: what they are
-// told belongs to none.
+// Administrators are the principals that may do everything in every space, for messages
+// that belong to no space.
 func Administrators() Recipients { return Recipients{reach: allSpaces} }
 
 // Nobody reports whether no recipient was named.
@@ -57,8 +57,8 @@ func (r *Recipients) Has(who *Party) bool {
 	return false
 }
 
-// HasUnbounded reports whether those who may do everything in every space are
-// among them, wherever they are at home.
+// HasUnbounded reports whether the principals that may do everything in every space are
+// among the recipients, whatever their own space.
 func (r *Recipients) HasUnbounded() bool { return r.reach == oneSpace || r.reach == allSpaces }
 
 // Space is the space that they are everybody of, "" for others.

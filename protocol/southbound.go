@@ -223,7 +223,7 @@ func (d *southbound) timestamp() {
 	d.into.Timestamp = at
 }
 
-// Answer begins the response to a request: who was asked answers, at a time.
+// Answer begins the response to a request, from the peer that was asked, at a time.
 func (r *SouthboundRequest) Answer(from SouthboundPeer, at time.Time) *SouthboundResponse {
 	return &SouthboundResponse{CommandID: r.CommandID, Timestamp: at, Source: from, Destination: r.Source, TraceID: r.TraceID}
 }

@@ -5,9 +5,8 @@ import "strings"
 // DefaultRoot is the first level of every topic unless configured otherwise.
 const DefaultRoot = "aibridge"
 
-// Topics builds and recognises the topics of docs/protocol.md#topics under one
-// root. Identifiers go into topics as they are: their rules keep out what is no
-// single level.
+// Topics builds and recognises the topics of docs/protocol.md#topics under one root.
+// Identifiers go into topics as they are: their rules exclude separators and wildcards.
 type Topics struct{ root string }
 
 // NewTopics returns the topics under root, [DefaultRoot] when root is "".
@@ -59,7 +58,7 @@ func (t Topics) StateOf(topic string) (AgentID, bool) {
 	return AgentID(id), ok && id != "" && strings.HasPrefix(leaf, "state/")
 }
 
-// AgentEvent carries what is wrong with an agent, for those who mend it.
+// AgentEvent carries the faults of an agent, for its maintainers.
 func (t Topics) AgentEvent(id AgentID) string { return t.root + "/agent/" + string(id) + "/event" }
 
 // CapMessage is a topic of the channel itself, between its members. What

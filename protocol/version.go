@@ -45,8 +45,8 @@ func isPatch(s []byte) bool {
 	return true
 }
 
-// unsupported notes another version of the protocol. It comes before what is
-// wrong with other fields, which that version may have changed.
+// unsupported notes another version of the protocol. It takes precedence over faults of
+// other fields, which that version may have changed.
 func (e *envelope) unsupported() {
 	if e.err == nil {
 		e.err = Errorf(UnsupportedVersion, "version %s is not supported, send %s", e.quoted(fVersion), Version).

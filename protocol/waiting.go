@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// TaskOfWaiting is the task that a result names because it is not the end yet:
-// somebody has to agree to a call first, and the task has the rest later. It is
-// "" for every other result (docs/protocol.md#results-that-wait).
+// TaskOfWaiting is the task that a result names because a call first needs an approval:
+// the task has the rest later. It is "" for every other result
+// (docs/protocol.md#results-that-wait).
 func TaskOfWaiting(result []byte) TaskID {
 	if !bytes.Contains(result, []byte(`"waiting":{`)) {
 		return ""

@@ -35,8 +35,8 @@ type Options struct {
 	// when the bridge stopped, counts as being there before its agent is
 	// online: three heartbeats, 90 s, by default.
 	Patience time.Duration
-	// InCharge is closed once this process is the one that looks after the
-	// scenes: decides who leads, and notices who has gone. Nil: from the start.
+	// InCharge is closed once this process looks after the scenes: decides which member
+	// leads, and notices departures. Nil: from the start.
 	InCharge <-chan struct{}
 
 	// Declared tells the process that looks after the scenes of a RouteAgent that

@@ -15,7 +15,7 @@ type Question struct {
 
 // An Answer is what became of a question.
 type Answer struct {
-	Decided  bool // nobody has to decide any more
+	Decided  bool // no decision is awaited any more
 	Approved bool
 	Reason   string // why not
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/selector"
 )
 
-// Skills tell who can be asked.
+// Skills are the agents and skills that can be asked.
 type Skills interface {
 	// Select yields the agents, each with those of its skills that have a
 	// capability, that a selector chooses.
@@ -65,7 +65,7 @@ type Options struct {
 	MaxKept    int           // members of all rollouts that are known, default 500 000
 	MaxWaves   int           // of one rollout at once, default 1000
 	KeepFor    time.Duration // how long after its end a rollout can be looked at, default 7 days
-	Look       time.Duration // at most between two looks at what is due, default 10 s
+	Look       time.Duration // at most between two looks at due work, default 10 s
 
 	Log        *slog.Logger
 	Clock      *clock.Clock // default: a new one
@@ -125,7 +125,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Wake has a rollout look at what has changed.
+// Wake has a rollout look at its waves and approvals again.
 func (e *Engine) Wake(id protocol.TaskID) {
 	if r := e.find(id); r != nil {
 		r.signal()

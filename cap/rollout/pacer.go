@@ -33,7 +33,7 @@ func (p *pacer) allow(rate float64, now int64) int {
 	return int(p.saved)
 }
 
-// took is told who was asked.
+// took counts n members that were asked.
 func (p *pacer) took(n int) { p.saved -= float64(n) }
 
 // wait is the time that it takes until another one may be asked.

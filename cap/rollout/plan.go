@@ -48,7 +48,7 @@ type Abort struct {
 	After   int    `json:"after" range:"1-100000" doc:"number of members that have to have ended before that counts"`
 }
 
-// Retry says who is asked again.
+// Retry is the rule by which members are asked again.
 type Retry struct {
 	On       []State `json:"on" len:"1-3" enum:"failed,rejected,timed_out" doc:"which ends; timed_out may run the capability twice, as nobody knows whether the first attempt did"`
 	Attempts int     `json:"attempts" range:"2-10" doc:"attempts at a member, the first one included"`

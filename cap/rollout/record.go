@@ -45,7 +45,7 @@ const (
 	Running   Status = "running"
 	Waiting   Status = "waiting" // for somebody to approve of the canary
 	Paused    Status = "paused"
-	Aborted   Status = "aborted" // by itself: nobody is asked unless it is resumed
+	Aborted   Status = "aborted" // by itself: no more members are asked unless it is resumed
 	Complete  Status = "complete"
 	Partial   Status = "partial"
 	Fruitless Status = "failed"
@@ -86,7 +86,7 @@ func (r *Rollout) KeptFor() protocol.Party {
 // ended reports whether nothing is left to be done.
 func (r *Rollout) ended() bool { return r.EndedAt != 0 }
 
-// over reports whether nobody is to be asked any more.
+// over reports whether no more members will be asked.
 func (s Status) over() bool {
 	switch s {
 	case Scheduled, Running, Waiting, Paused, Aborted:
@@ -114,7 +114,7 @@ type Wave struct {
 	Seats []int           `json:"seats"` // of the part, in the order of the dispatch's roster
 }
 
-// A Member is who is asked.
+// A Member is a skill, or one agent of it, that the rollout asks.
 type Member struct {
 	Skill     protocol.SkillID  `json:"skill_id"`
 	Agent     protocol.AgentID  `json:"agent_id,omitempty"` // that alone is asked; "" for any of the skill's

@@ -77,7 +77,7 @@ func (r *run) requeue(rec *Rollout) error {
 	return err
 }
 
-// A roster is who is a member already, for rollouts that others may join.
+// A roster holds the members so far, for rollouts that others may join.
 type roster struct {
 	members map[seat]bool
 	chosen  *selector.Selector

@@ -230,8 +230,8 @@ func (r *run) load(rec *Rollout) error {
 	return nil
 }
 
-// turn does what is to be done now, and says how long nothing else is unless
-// somebody says something.
+// turn does the work due now, and returns the time until more is due unless a signal
+// comes earlier.
 func (r *run) turn(rec *Rollout) (wait time.Duration, err error) {
 	if r.doubt {
 		r.seeAll(rec)
@@ -294,7 +294,7 @@ func (r *run) followGrant(rec *Rollout) (moved bool, err error) {
 	return true, err
 }
 
-// advance changes the status by what has happened. It reports whether it did.
+// advance changes the status by the time and the counts. It reports whether it did.
 func (r *run) advance(rec *Rollout) (moved bool, err error) {
 	counts, _ := r.known()
 	switch {
@@ -389,7 +389,7 @@ type progressEvent struct {
 	Counts map[string]int `json:"counts"`
 }
 
-// tell sends what has changed: the status at once, counts once a second.
+// tell publishes changes: of the status at once, of the counts once a second.
 func (r *run) tell(rec *Rollout) {
 	rec, _, ok := r.e.opts.Rollouts.Get(string(rec.ID))
 	if !ok {

@@ -32,7 +32,8 @@ func wrongState(r *Rollout, what string) error {
 	return protocol.Errorf(protocol.InvalidState, "the rollout is %s; %s", r.Status, what).With("task_id", string(r.ID)).With("state", string(r.Status))
 }
 
-// Pause has nobody asked until the rollout is resumed. Who is asked may finish.
+// Pause asks no more members until the rollout is resumed. Members asked already may
+// finish.
 func (e *Engine) Pause(ctx context.Context, id protocol.TaskID, reason string) (*Rollout, error) {
 	return e.change(ctx, id, func(r *Rollout) error {
 		if r.Status != Scheduled && r.Status != Running && r.Status != Waiting {
@@ -61,8 +62,8 @@ func (e *Engine) Resume(ctx context.Context, id protocol.TaskID) (*Rollout, erro
 	})
 }
 
-// passSuccess passes a canary that had to succeed. What somebody has to approve
-// of is passed by nothing else.
+// passSuccess passes a canary that had to succeed. One that waits for an approval is
+// passed by that alone.
 func (r *Rollout) passSuccess() {
 	if c := r.Plan.Rollout.Canary; c != nil && c.Wait == "success" {
 		r.Passed = true

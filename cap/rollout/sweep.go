@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// orphanAge is the age at which old members without a rollout are removed:
-// nobody is storing their rollout any more.
+// orphanAge is the age at which members without a rollout are removed: by then no process
+// is still storing their rollout.
 const orphanAge = time.Hour
 
 // sweep forgets old rollouts from time to time.

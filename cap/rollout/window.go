@@ -37,7 +37,7 @@ func (w *Window) schedule() (cron.Schedule, *time.Location, error) {
 	return s, zone, nil
 }
 
-// check reports what is wrong with a window, for a rollout between two times.
+// check returns the fault of a window, for a rollout between two times.
 func (w *Window) check(begin, end time.Time) error {
 	if w == nil {
 		return nil

@@ -20,8 +20,8 @@ func Topic(topics protocol.Topics, mode, subject string) string {
 	return topics.Root() + "/" + level + "/" + mode + "/" + subject
 }
 
-// Told is the filter of the events that a filter has as CloudEvents: whoever may hear
-// the ones may hear the others. Every other filter is its own.
+// Told is the filter of the plain events that a filter of CloudEvents carries: the right
+// to hear the ones is the right to hear the others. Every other filter is its own.
 func Told(topics protocol.Topics, filter string) string {
 	rest, _ := topics.Under(filter)
 	for _, mode := range []string{Binary, Structured} {

@@ -1,5 +1,5 @@
-// Package grant holds a call's leave to outlive it, instead of its principal:
-// leave to go on acting for somebody, as long as that somebody may.
+// Package grant holds a call's leave to outlive it, instead of its principal: leave to go
+// on acting for the principal, as long as the principal may act.
 package grant
 
 import (
@@ -17,8 +17,8 @@ import (
 // by hand: the [Authority] says, before every act, what the credential still
 // allows.
 //
-// Roles, Scopes and Attributes are those of the credential when the grant was
-// given. They are kept for what nobody can look up later, and give no right.
+// Roles, Scopes and Attributes are those of the credential when the grant was given. They
+// are kept for credentials that cannot be looked up later, and give no right.
 type Grant struct {
 	ID           string            `json:"id"`
 	Kind         protocol.Kind     `json:"kind"`

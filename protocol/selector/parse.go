@@ -17,7 +17,7 @@ const (
 	MaxValues       = 64 // of one list
 )
 
-// An Error says what is wrong with a selector, and where.
+// An Error is the fault of a selector, and its place.
 type Error struct {
 	At     int // characters before it
 	Reason string
@@ -82,7 +82,7 @@ func (p *parser) fail(reason string) error {
 	return &Error{utf8.RuneCountInString(p.text[:p.at]), reason}
 }
 
-// expected says what should be here, and what is.
+// expected is the reason of an error: the expected text, and the actual one.
 func (p *parser) expected(what string) string {
 	if p.rest() == "" {
 		return "needs " + what + ", and ends"

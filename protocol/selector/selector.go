@@ -48,7 +48,8 @@ const (
 	State             // what the agent reported of the skill
 )
 
-// A Key names what is compared.
+// A Key is a compared property: a tag, a field of the agent or skill, or a member of the
+// state.
 type Key struct {
 	Kind Kind
 	Name string // without the prefix of its kind
@@ -65,7 +66,7 @@ var fields = map[Kind][]string{
 	Skill: {"cap", "capability", "id", "type", "version"},
 }
 
-// A Subject is what may be selected: an agent with one of its skills.
+// A Subject is a candidate for selection: an agent with one of its skills.
 type Subject interface {
 	// Values are the values of a key, one for most; none without the key.
 	Values(Key) []string

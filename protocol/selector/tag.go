@@ -18,7 +18,7 @@ const (
 // Tags describe an agent, by name.
 type Tags map[string]string
 
-// CheckTag says what is wrong with the name of a tag, "" if nothing is.
+// CheckTag returns the fault of the name of a tag, "" if it is valid.
 func CheckTag(name string) string {
 	bad := name == "" || len(name) > MaxTagName || !alphanumeric(name[0]) || !alphanumeric(name[len(name)-1])
 	for i := 0; i < len(name) && !bad; i++ {

@@ -20,15 +20,15 @@ type bridge interface {
 	// earlier run.
 	registered(ctx context.Context) ([]protocol.SkillID, error)
 
-	// offer registers a skill, or replaces what was registered of it, and
-	// from then on gives its invocations to the capabilities' handlers.
+	// offer registers a skill, or replaces its registration, and from then on gives its
+	// invocations to the capabilities' handlers.
 	offer(ctx context.Context, s client.Skill) error
 
 	// offerAll does it for several before the agent can be reached, and returns
 	// the ids of those that were registered.
 	offerAll(ctx context.Context, all []client.Skill) []protocol.SkillID
 
-	// withdraw takes back what was offered.
+	// withdraw removes the registration of an offered skill.
 	withdraw(ctx context.Context, id protocol.SkillID) error
 }
 

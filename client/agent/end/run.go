@@ -94,8 +94,8 @@ func newAgent(o Options, runner *script.Runner) *agent {
 	return a
 }
 
-// changed takes over what is different in the folders. Calls see it at once,
-// the bridge a little later.
+// changed takes over changes of the folders. Calls see them at once, the bridge a little
+// later.
 func (a *agent) changed(c skill.Changes) {
 	a.mu.Lock()
 	for _, s := range append(c.Added, c.Changed...) {

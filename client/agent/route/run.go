@@ -121,7 +121,7 @@ type Summary struct {
 	Members json.RawMessage    `json:"members"`
 }
 
-// route runs one command: who is there, dispatch, collect.
+// route runs one command: choose members, dispatch, collect.
 func (o *Options) route(ctx context.Context, in *client.Invocation) (*Summary, error) {
 	r := request{Group: o.Group, Deadline: time.Until(in.Deadline).Milliseconds() - answerTime.Milliseconds()}
 	if err := json.Unmarshal(in.Params, &r); err != nil {
@@ -151,8 +151,8 @@ func (o *Options) route(ctx context.Context, in *client.Invocation) (*Summary, e
 // answerTime is the part of a call's time that is left to gather the answers.
 const answerTime = 500 * time.Millisecond
 
-// choose narrows a request to members of the group that take part in the
-// scene, and counts those who are there.
+// choose narrows a request to members of the group that take part in the scene, and
+// counts those online.
 func (o *Options) choose(ctx context.Context, r *request) (online int, err error) {
 	players, err := o.stage.players(o.Skill)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Role is the role of a RouteAgent in a scene.
 const Role = "agent_route"
 
-// A stage is the scene as the agent knows it: who is in charge and who takes
-// part. Events say when to look again; how it stands is what the bridge says.
+// A stage is the scene as the agent knows it: the skill in charge and the members. Events
+// only say when to look again; the state itself is read from the bridge.
 type stage struct {
 	mu     sync.Mutex
 	acting protocol.SkillID // "" while the scene is suspended
@@ -125,7 +125,7 @@ func (o *Options) look(ctx context.Context) error {
 		if ctx.Err() == nil {
 			o.Log.Warn("the scene cannot be looked at", "scene", o.Scene, "error", err)
 		}
-		return nil // what is known is better than nothing
+		return nil // the last known state is better than none
 	}
 	if len(found.Scenes) == 0 {
 		return protocol.Errorf(protocol.NotFound, "scene %q was cancelled", o.Scene).With("scene_type", string(o.Scene))
@@ -161,7 +161,7 @@ func (o *Options) reinstate(ctx context.Context, reason string) {
 	o.stage.changed()
 }
 
-// announce logs who is in charge when that changes.
+// announce logs a change of the skill in charge.
 func (o *Options) announce(s *scene, players int) {
 	o.stage.mu.Lock()
 	same := o.stage.acting == s.Acting && o.stage.cast != nil

@@ -10,8 +10,8 @@
 // which become progress of the call. It fails by exiting with another status
 // than 0; docs/skills.md has the table of statuses and codes.
 //
-// A script runs in its skill's folder, in an environment that holds nothing
-// of the agent's but what is listed in [Options], and in a process group of
-// its own. When it ends, however it ends, what is left of the group is
-// killed. Time, output and the number of scripts at a time are bounded.
+// A script runs in its skill's folder, with only those variables of the agent's
+// environment that are listed in [Options], and in a process group of its own. When it
+// ends, however it ends, the rest of the group is killed. Time, output and the number of
+// scripts at a time are bounded.
 package script

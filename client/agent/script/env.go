@@ -75,9 +75,9 @@ func (r *Runner) environment(job *Job, capability *skill.Capability, deadline ti
 
 type variable struct{ name, value string }
 
-// variables are the scalars among the parameters, under names a shell can
-// use. A declared parameter always gets its name. Others get one if nothing
-// else wants it, so that nobody can take a declared parameter's place.
+// variables are the scalars among the parameters, under names a shell can use. A declared
+// parameter always gets its name. Others get one if no other parameter wants it, so that
+// none can take a declared parameter's place.
 func variables(params json.RawMessage, declared []string) []variable {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(params, &values) != nil {

@@ -45,7 +45,7 @@ const progressMark = "::progress "
 // diagnostics reads standard error: progress lines are passed on, of the rest
 // the end is kept.
 type diagnostics struct {
-	progress func(percent float64, message string) // nil: nobody is interested
+	progress func(percent float64, message string) // nil: progress is not passed on
 	now      func() time.Time
 
 	mu     sync.Mutex
@@ -124,7 +124,7 @@ func (d *diagnostics) keep(p []byte) {
 	}
 }
 
-// close stops passing progress on and returns the end of what was written.
+// close stops passing progress on and returns the end of the output.
 func (d *diagnostics) close() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

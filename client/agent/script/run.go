@@ -102,8 +102,8 @@ func interrupted(ctx context.Context, capability *skill.Capability) error {
 	return err
 }
 
-// command is the process of a script. Between the look-up of the file and its
-// start the folder may change: who can change it may run what they like anyway.
+// command is the process of a script. Between the look-up of the file and its start the
+// folder may change: a user that can change it may run any program anyway.
 func (r *Runner) command(ctx context.Context, job *Job, file skill.Script) *exec.Cmd {
 	path := filepath.Join(job.Skill.Dir, file.Path)
 	words := []string{path}

@@ -16,12 +16,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// decoder walks the YAML tree of one file and gathers what is wrong with it,
-// so that an author sees ten mistakes at once and not one after the other.
+// decoder walks the YAML tree of one file and gathers its faults, so that an author sees
+// ten mistakes at once and not one after the other.
 type decoder struct {
 	file     string
 	problems []error
-	warnings []*Problem // what is odd, but no mistake for certain; at most maxProblems
+	warnings []*Problem // oddities that need be no mistake; at most maxProblems
 	more     int        // problems beyond maxProblems
 }
 

@@ -33,8 +33,8 @@ type Library struct {
 type folder struct {
 	seen   [sha256.Size]byte // hash of the skill.yaml last looked at
 	parsed *Skill            // what that says; nil if it is broken
-	skill  *Skill            // what is served: the last good one, nil if there was none
-	wrong  string            // what was last logged about it
+	skill  *Skill            // the served one: the last good one, nil if there was none
+	wrong  string            // the fault that was logged last
 }
 
 // latest is the skill as the folder has it now.
@@ -73,7 +73,7 @@ func (l *Library) Skills() []*Skill {
 	return skills
 }
 
-// Scan reads every skill.yaml again and says what is new, different or gone.
+// Scan reads every skill.yaml again and returns the new, changed and removed skills.
 // It fails only if the directory itself cannot be read; then nothing counts
 // as gone. Faults of single folders are logged, once.
 func (l *Library) Scan() (Changes, error) {
@@ -122,7 +122,7 @@ func folderNames(root *os.Root) ([]string, error) {
 	return names, nil
 }
 
-// look reads the skill.yaml of one folder, if it is not what was seen last.
+// look reads the skill.yaml of one folder, if its content differs from the last one seen.
 func (l *Library) look(parent *os.Root, name string) {
 	data, documented, err := readFolder(parent, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFolder) {
@@ -221,7 +221,7 @@ func readFolder(parent *os.Root, name string) (manifest []byte, documented bool,
 	return readLevel1(root)
 }
 
-// complain logs what is wrong unless it was the last thing logged about it.
+// complain logs a fault unless it was the last one logged about the folder.
 func (l *Library) complain(last *string, file, wrong string) {
 	if *last == wrong {
 		return

@@ -50,7 +50,7 @@ type Manifest struct {
 	Capabilities []*Capability
 	Scenes       []protocol.SceneType // the kinds of scenes it is meant for
 	Endpoints    []string             // absolute URLs the skill can also be reached at
-	Warnings     []*Problem           // what is odd and was taken all the same
+	Warnings     []*Problem           // oddities that were accepted
 }
 
 // A Capability is one thing a skill can do.

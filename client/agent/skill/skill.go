@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The limits of what is read from a folder besides its skill.yaml.
+// Limits of the files that are read from a folder besides its skill.yaml.
 const (
 	MaxDocument  = 256 << 10 // bytes of SKILL.md or one resource, so that it fits an envelope
 	MaxResources = 1000      // files listed

@@ -16,10 +16,10 @@ type WatchOptions struct {
 	Rescan   time.Duration // how often everything is read again in any case; 10 s
 }
 
-// Watch scans the library now and whenever something changes in it, and tells
-// apply what is different, until ctx ends. apply is called from one goroutine
-// and should return soon. The first scan must succeed; later failures are
-// logged and the skills stay as they were.
+// Watch scans the library now and whenever something changes in it, and passes the
+// changes to apply, until ctx ends. apply is called from one goroutine and should return
+// soon. The first scan must succeed; later failures are logged and the skills stay as
+// they were.
 //
 // The file system's notifications only make it quick. The truth is the
 // scan, which is repeated now and then, because notifications get lost, stop
@@ -100,7 +100,7 @@ func (n *notifications) close() {
 }
 
 // follow watches the directory and its folders and reports whether one is new.
-// Watching again what is watched already is cheap and heals what was replaced.
+// Watching a folder again is cheap, and heals the watch of one that was replaced.
 func (n *notifications) follow(dir string, names []string) (more bool) {
 	if n.watcher == nil {
 		return false
