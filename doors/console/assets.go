@@ -9,9 +9,8 @@ import (
 	"github.com/aibridge/aibridge/internal/webfile"
 )
 
-// policy is the list of things that the page may do: use what comes from this very
-// address, and nothing else. There is no exception in it, and no script is made of
-// text.
+// policy is the content security policy of the page: it may use resources of this very
+// address, and nothing else. There is no exception in it, and no script is made of text.
 const policy = "default-src 'self'; base-uri 'self'; object-src 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 

@@ -25,7 +25,7 @@ type Options struct {
 	Issuers []Issuer
 	// Grants judges what sessions stand on, and ends them with it.
 	Grants grant.Authority
-	// May lists the actions that somebody may do at all.
+	// May lists the actions that a principal may do at all.
 	May func(ctx context.Context, who *protocol.Principal) []string
 
 	Bridge Bridge // what the page is told of it

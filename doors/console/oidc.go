@@ -27,8 +27,8 @@ type Issuer interface {
 	Console() *url.URL
 	// Ask is the address to send a browser to.
 	Ask(ctx context.Context, state, nonce, verifier string) (string, error)
-	// Redeem yields who has signed in, of the request by which a browser came
-	// back. It takes its time with a wrong one.
+	// Redeem yields the principal that has signed in, from the request by which a browser
+	// came back. It takes its time with a wrong one.
 	Redeem(r *http.Request, nonce, verifier string) (*protocol.Principal, error)
 }
 
@@ -51,9 +51,9 @@ const (
 	maxReturn     = 2 << 10          // bytes of the address that somebody wanted to see
 )
 
-// An attempt is somebody who has been sent to an issuer. Their browser keeps it,
-// sealed: the bridge remembers nothing of those who do not come back, and nobody
-// comes back with the attempt of somebody else.
+// An attempt is the state of a sign-in at an issuer. The browser keeps it, sealed: the
+// bridge stores nothing for people who do not come back, and an attempt is of no use in
+// another browser.
 type attempt struct {
 	Issuer   string    `json:"i"`
 	State    string    `json:"s"`
@@ -102,7 +102,7 @@ func (d *Door) sendToIssuer(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, at, http.StatusSeeOther)
 }
 
-// returnFromIssuer signs in who comes back from an issuer's page.
+// returnFromIssuer signs in a person whose browser comes back from an issuer's page.
 func (d *Door) returnFromIssuer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	a := d.attempt(r)
@@ -161,8 +161,8 @@ func (d *Door) keep(console *url.URL, a *attempt) *http.Cookie {
 	return c
 }
 
-// attempt is the attempt that a browser comes back from, nil without one. Over TLS
-// nobody else can have put it there: who signs in is who was sent to the issuer.
+// attempt is the attempt of the browser that comes back, nil without one. Over TLS no
+// other site can have planted it: the person who signs in is the one sent to the issuer.
 func (d *Door) attempt(r *http.Request) *attempt {
 	if len(d.Issuers) == 0 {
 		return nil
@@ -193,8 +193,8 @@ func (d *Door) back(w http.ResponseWriter, r *http.Request, issuer Issuer, why s
 	http.Redirect(w, r, console.String(), http.StatusSeeOther)
 }
 
-// backSomewhere leads back who comes with no attempt, or one that is over: the
-// issuer they come from is not known, but all have the same console.
+// backSomewhere leads back a browser without an attempt, or with one that is over: its
+// issuer is not known, but all have the same console.
 func (d *Door) backSomewhere(w http.ResponseWriter, r *http.Request) {
 	if len(d.Issuers) == 0 {
 		http.NotFound(w, r)

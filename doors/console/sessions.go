@@ -25,8 +25,8 @@ const (
 	maxOwn      = 32 // sessions of one party; one more ends its oldest
 )
 
-// A session is one browser that somebody has signed in with. It lives in
-// memory: after a restart people sign in again.
+// A session is one browser in which a principal has signed in. It lives in memory: after
+// a restart people sign in again.
 type session struct {
 	grant  grant.Grant
 	ends   time.Time
@@ -190,8 +190,8 @@ func (d *Door) cookieName(r *http.Request) string {
 	return name
 }
 
-// cookieOf is the name of a session that a request shows, "" for none. Of two
-// cookies neither counts: somebody has planted one.
+// cookieOf is the name of a session that a request shows, "" for none. Of two cookies
+// neither counts: one of them was planted.
 func (d *Door) cookieOf(r *http.Request) string {
 	cookies := r.CookiesNamed(d.cookieName(r))
 	if len(cookies) != 1 {

@@ -12,17 +12,17 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxSignIn bounds what is read of a request to sign in, in bytes.
+// maxSignIn bounds the body of a request to sign in, in bytes.
 const maxSignIn = 32 << 10
 
 // A sessionView is what a page is told of who it acts for.
 type sessionView struct {
 	SignedIn  bool           `json:"signed_in"`
-	Principal *principalView `json:"principal,omitempty"` // absent if nobody is signed in, as the next two
+	Principal *principalView `json:"principal,omitempty"` // absent without a signed-in principal, as the next two
 	May       []string       `json:"may,omitempty"`       // actions that policy permits at all
 	Bridge    *Bridge        `json:"bridge,omitempty"`
 	Cookie    bool           `json:"cookie,omitempty"`  // the page can sign out
-	Issuers   []issuerView   `json:"issuers,omitempty"` // where people can sign in; absent if somebody is
+	Issuers   []issuerView   `json:"issuers,omitempty"` // where people can sign in; absent for a signed-in principal
 }
 
 type principalView struct {
@@ -53,7 +53,7 @@ func (d *Door) tellSession(w http.ResponseWriter, r *http.Request) {
 	who := d.Recognise(r)
 	cookie := who != nil
 	if who == nil && d.Identify != nil {
-		who, _ = d.Identify(r) // nobody has to be signed in
+		who, _ = d.Identify(r) // no credential is needed here
 	}
 	d.writeSession(w, r, who, cookie)
 }

@@ -14,8 +14,8 @@ import (
 // chunkHeader tells the size of the chunks whose sums follow.
 const chunkHeader = "X-Chunk-Size"
 
-// chunks sends the SHA-256 of every chunk of a version, 32 bytes each: who has
-// another version learns what to fetch, or to send.
+// chunks sends the SHA-256 of every chunk of a version, 32 bytes each: a client with
+// another version learns which chunks to fetch, or to send.
 func (h *Handler) chunks(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	done, err := h.transfer(r.Context(), who)
 	if err != nil {

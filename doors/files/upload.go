@@ -71,7 +71,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 	}
 	h.Tell(r, who, "vfs.put", in.group, in.path, err)
 	if err != nil {
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 		var over *http.MaxBytesError
 		if errors.As(err, &over) {
 			return h.tooLarge()

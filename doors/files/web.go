@@ -21,13 +21,13 @@ import (
 // Options configure a [Handler]. All but the last lines are needed.
 type Options struct {
 	Service *vfs.Service
-	// Authenticate yields who is asking.
+	// Authenticate yields the principal of a request.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
 	// Authorize decides whether a principal may do what the corresponding command
 	// does: vfs:read, vfs:write, vfs:list, vfs:delete, vfs:health.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
-	// Grants judges the credential of somebody who was let in with every piece
-	// of an upload or a download, and ends them with it. Nil: it holds.
+	// Grants judges the credential of a principal again with every piece of an upload or
+	// a download, and ends them with it. Nil: it holds.
 	Grants grant.Authority
 	// Sync runs a request envelope.
 	Sync http.Handler

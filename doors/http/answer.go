@@ -53,7 +53,7 @@ func writeBody(w http.ResponseWriter, status int, body []byte) {
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	boundWrite(w)
-	_, _ = w.Write(body) // the reader may be gone: nobody is left to tell
+	_, _ = w.Write(body) // the client may be gone: nobody is left to tell
 }
 
 // writeValue answers 200 with a value of ours as JSON.

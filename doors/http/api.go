@@ -35,9 +35,9 @@ type Options struct {
 	Router Router
 	Set    *commands.Set // what the documents describe
 
-	// Authenticate yields who is asking, from the Authorization header, a
-	// cookie or the client certificate. Its error is what the caller gets;
-	// one that is not of the protocol becomes a 2001.
+	// Authenticate yields the principal of a request, from the Authorization header, a
+	// cookie or the client certificate. Its error is sent to the caller; one that is not
+	// of the protocol becomes a 2001.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
 
 	// Keep returns when the entries of the audit trail are on record that belong
@@ -72,8 +72,8 @@ type Options struct {
 	// says why not; without the function there is no /audit/export.
 	ExportAudit func(ctx context.Context, who *protocol.Principal, w io.Writer) error
 
-	// Southbound answers what comes to the paths of the LLM protocol in the
-	// southbound dialect. Optional; without it they take bare params only.
+	// Southbound answers requests in the southbound dialect on the paths of the LLM
+	// protocol. Optional; without it they take bare params only.
 	Southbound Southbound
 
 	// Mounts are further handlers, by path: "/vfs/" serves everything below it.
@@ -89,9 +89,9 @@ type Options struct {
 	Version  string          // of the program, for /healthz
 	BridgeID string          // metadata.sender_id of answers made here, default "aibridge"
 
-	// MaxRequests and MaxSockets bound the HTTP requests with a body under
-	// way and the /ws connections, of which everybody has a share (package
-	// fair); what is over is answered 4008. Defaults 4096 and 1024.
+	// MaxRequests and MaxSockets bound the HTTP requests with a body under way and the
+	// /ws connections, of which everybody has a share (package fair); further ones are
+	// answered 4008. Defaults 4096 and 1024.
 	MaxRequests int
 	MaxSockets  int
 	// MaxInFlight bounds the requests one /ws connection may have under way,
@@ -230,8 +230,8 @@ func (a *API) routes() http.Handler {
 	}))
 }
 
-// methods serves one path. GET serves HEAD as well; a method that has no
-// handler is answered with 405 and what is allowed.
+// methods serves one path. GET serves HEAD as well; a method that has no handler is
+// answered with 405 and the allowed ones.
 type methods struct{ get, post http.HandlerFunc }
 
 func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -255,10 +255,10 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeErrorStatus(w, http.StatusMethodNotAllowed, protocol.Errorf(protocol.MalformedEnvelope, "this path takes %s", list))
 }
 
-// Close ends the /ws connections but those of agents, which may have to answer
-// what others wait for: what is under way there is still answered while ctx
-// lasts, new requests get 5002, and then the connections are closed with status
-// 1001 (going away). HTTP requests are the http.Server's to wait for.
+// Close ends the /ws connections but those of agents, on which other callers may await
+// answers: calls under way there are still answered while ctx lasts, new requests get
+// 5002, and then the connections are closed with status 1001 (going away). HTTP requests
+// are the http.Server's to wait for.
 func (a *API) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.draining = true

@@ -6,14 +6,13 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
-// A connection is what is remembered of an HTTP connection: the forms of its
-// calls (decision 12).
+// A connection is the memory of an HTTP connection: the forms of its calls (decision 12).
 type connection struct{ plans commands.Plans }
 
 type connectionKey struct{}
 
-// WithConnection is a context of what comes by one connection: see http.Server's
-// ConnContext. What comes without it is served without a memory.
+// WithConnection is a context for the requests of one connection: see http.Server's
+// ConnContext. Requests without it are served without a memory.
 func WithConnection(ctx context.Context) context.Context {
 	return context.WithValue(ctx, connectionKey{}, new(connection))
 }

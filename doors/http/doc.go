@@ -4,7 +4,7 @@
 //
 // It only translates. Whatever comes in becomes an envelope for the router,
 // which decides everything else; what the router answers becomes a status, a
-// body and headers. Three things are this package's own, because they come
-// before there is an envelope: who is asking, whether a browser page of
-// somebody else is behind it ([Guard]), and how much may be read.
+// body and headers. Three things are this package's own, because they come before there
+// is an envelope: the principal of the request, protection from web pages of other sites
+// ([Guard]), and the size that may be read.
 package http

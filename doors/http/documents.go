@@ -150,7 +150,7 @@ func families(set *commands.Set) []family {
 // A shownMount is something else that is served here, for the page at /.
 type shownMount struct{ Path, Text string }
 
-// mountTexts say what is mounted where.
+// mountTexts describe the mounted handlers.
 var mountTexts = []shownMount{
 	{"/docs/", "the documentation of this version, with a search"},
 	{"/vfs/", "files: upload, download, list, delete, health"},

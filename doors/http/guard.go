@@ -13,9 +13,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Guard keeps web pages of other sites from driving the bridge through the
-// browser of somebody who can reach it. It looks at two headers a page cannot
-// forge:
+// A Guard keeps web pages of other sites from driving the bridge through the browser of a
+// user that can reach it. It looks at two headers a page cannot forge:
 //
 //   - Host must be a name of this bridge: a loopback name, a configured one, or
 //     an IP address. A page that rebinds its own name to 127.0.0.1 still sends

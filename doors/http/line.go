@@ -7,9 +7,9 @@ import (
 
 // Agents are asked over /ws connections and answer there.
 type Agents interface {
-	// AnswerOver takes a message that came over a line that is attended to. It
-	// reports whether it was an answer; what is not is a request. It does not
-	// block and keeps nothing of the payload.
+	// AnswerOver takes a message that came over a served line. It reports whether it was
+	// an answer; any other message is a request. It does not block and keeps nothing of
+	// the payload.
 	AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool
 	// HungUp is told that a line which was attended to has ended.
 	HungUp(line commands.Line, reason string)

@@ -127,7 +127,7 @@ func (d llmDoor) southbound(w http.ResponseWriter, r *http.Request, in commands.
 
 // southbound answers a southbound request, in one piece or with a stream.
 func (a *API) southbound(w http.ResponseWriter, r *http.Request, in commands.Inbound) {
-	req, _ := protocol.DecodeSouthbound(in.Body, a.Limits) // what is wrong with it is answered below
+	req, _ := protocol.DecodeSouthbound(in.Body, a.Limits) // its faults are answered below
 	if wantsEvents(r) || takesAnything(r) && asksToStream(req.Payload) {
 		a.stream(w, r, in, func(ctx context.Context, in commands.Inbound) []byte {
 			return a.Southbound.Handle(ctx, in).Append(nil)
@@ -140,7 +140,7 @@ func (a *API) southbound(w http.ResponseWriter, r *http.Request, in commands.Inb
 // refusedBody is the part of a refused request that is read to see its dialect.
 const refusedBody = 16 << 10
 
-// refuse answers a request that nobody may make, in its dialect if that is
+// refuse answers a request that was refused before it was read, in its dialect if that is
 // easy to see.
 func (d llmDoor) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if d.api.Southbound != nil && r.ContentLength > 0 && r.ContentLength <= refusedBody {

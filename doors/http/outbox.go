@@ -2,9 +2,8 @@ package http
 
 import "sync"
 
-// An outbox is a bounded queue of encoded messages between those who have
-// something to say, and must not block, and the one goroutine that writes to
-// the connection.
+// An outbox is a bounded queue of encoded messages between senders, which must not block,
+// and the one goroutine that writes to the connection.
 type outbox struct {
 	maxMessages, maxBytes int
 
@@ -42,8 +41,8 @@ func (o *outbox) put(message []byte) bool {
 	return true
 }
 
-// take hands over what is queued, in order. The slice given, emptied, becomes
-// the next queue, so that two slices serve a connection for life.
+// take hands over the queued messages, in order. The slice given, emptied, becomes the
+// next queue, so that two slices serve a connection for life.
 func (o *outbox) take(reuse [][]byte) [][]byte {
 	clear(reuse)
 	o.mu.Lock()
@@ -60,7 +59,7 @@ func (o *outbox) ended() bool {
 	return o.closed
 }
 
-// close drops everything and refuses what comes later.
+// close drops the queue and refuses later messages.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

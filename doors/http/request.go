@@ -43,8 +43,8 @@ func (a *API) principal(r *http.Request) (*protocol.Principal, *refusal) {
 	return nil, refuse(protocol.Wrap(protocol.NotAuthenticated, err, "show a credential in the Authorization header"))
 }
 
-// accept makes the checks that need no body: who is asking, may
-// another request run, is it JSON. The done function must be called at the end.
+// accept makes the checks that need no body: authentication, room for another request,
+// JSON. The done function must be called at the end.
 func (a *API) accept(r *http.Request) (who *protocol.Principal, done func(), no *refusal) {
 	if who, no = a.principal(r); no != nil {
 		return nil, nil, no

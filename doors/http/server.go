@@ -27,8 +27,8 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		// net/http itself complains about connections gone bad, which
-		// anybody who can connect may cause at any rate.
+		// net/http itself logs broken connections, which any client may cause at any
+		// rate.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -208,7 +208,7 @@ func (s *socket) receive(conn *websocket.Conn, message io.Reader, buf *bytes.Buf
 func (s *socket) submit(message []byte) {
 	s.mu.Lock()
 	draining, full := s.draining, s.inFlight >= s.api.MaxInFlight
-	if s.verdict != nil { // what comes while it closes is nobody's any more
+	if s.verdict != nil { // messages that arrive while it closes are dropped
 		s.mu.Unlock()
 		return
 	}
@@ -256,7 +256,7 @@ func (s *socket) reply(resp *protocol.Response) {
 
 func (s *socket) send(resp *protocol.Response) { s.out.put(resp.Append(nil)) }
 
-// drain lets what is under way finish and then has the connection closed.
+// drain lets calls under way finish and then has the connection closed.
 func (s *socket) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +275,7 @@ func (s *socket) end(status websocket.StatusCode, text string) {
 	s.out.signal()
 }
 
-// write sends what is queued until the connection ends or is to be ended.
+// write sends queued messages until the connection ends or is to be ended.
 func (s *socket) write(conn *websocket.Conn) {
 	defer s.cancel() // ends the reader
 	defer s.out.close()

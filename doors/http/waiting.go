@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A reply is where the answer to a request is put together, by whoever has it,
-// before the goroutine of the request writes it. Replies are used again.
+// A reply is the buffer in which the goroutine that has the answer to a request encodes
+// it, before the goroutine of the request sends it. Replies are used again.
 type reply struct {
 	header http.Header
 	form   func(http.Header, *protocol.Response, []byte) (status int, body []byte)

@@ -34,7 +34,7 @@ const (
 
 // Agents are the bridge and its sets of skills, for those who talk to agents.
 type Agents struct {
-	// List are the sets of skills that somebody may use, at most so many.
+	// List are the sets of skills that a principal may use, at most so many.
 	List func(ctx context.Context, who *protocol.Principal, most int) []Agent
 	// Admit says why a request of so many bytes exceeds somebody's quota.
 	Admit func(who *protocol.Principal, bytes int) error
@@ -82,7 +82,7 @@ func (a *agents) newInstance(agent Agent) (instance, bool) {
 	return instance{agent, token, base32.StdEncoding.EncodeToString(sum[:])[:22]}, err == nil && !strings.Contains(token, ".")
 }
 
-// serve subscribes to prompts, and to what is asked of the agents.
+// serve subscribes to prompts, and to the queries about the agents.
 func (a *agents) serve() error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		a.subject(promptVerb, "*"): a.door.handler(a.begin, a.prompt), a.subject(statusVerb, "*"): a.status,
@@ -127,7 +127,7 @@ func (a *agents) list() (list []instance, space protocol.SpaceID) {
 	return list, who.Home()
 }
 
-// teller answers what is asked of all agents, or of the one whose id ends the subject.
+// teller answers a query about all agents, or about the one whose id ends the subject.
 func (a *agents) teller(tell func(*instance, protocol.SpaceID) any) nats.MsgHandler {
 	return func(m *nats.Msg) {
 		if m.Reply == "" || a.door.foreign(m.Reply) {

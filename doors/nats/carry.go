@@ -113,8 +113,8 @@ func (d *Door) carry(ctx context.Context, dial Dial) error {
 	}
 }
 
-// listen subscribes to what goes to NATS. What the broker does not allow is told,
-// and the rest carried.
+// listen subscribes to the topics that are carried to NATS. Filters that the broker
+// refuses are logged, and the rest carried.
 func (c *carrier) listen(ctx context.Context) error {
 	if len(c.Settings.Publish) == 0 {
 		return nil
@@ -135,7 +135,7 @@ func (c *carrier) listen(ctx context.Context) error {
 	return nil
 }
 
-// subscribe subscribes to what comes from NATS.
+// subscribe subscribes to the subjects that are carried from NATS.
 func (c *carrier) subscribe() (taken []*nats.Subscription, err error) {
 	for _, filter := range c.Settings.Subscribe {
 		subjects, err := subjectsOf(filter)

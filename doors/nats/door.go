@@ -45,7 +45,7 @@ type Options struct {
 	Authenticate func(ctx context.Context, h http.Header, otherwise string) (*protocol.Principal, error)
 	// Dev says that those come in who show nothing.
 	Dev bool
-	// Offered are capabilities that somebody may invoke, at most so many.
+	// Offered are capabilities that a principal may invoke, at most so many.
 	Offered    func(ctx context.Context, who *protocol.Principal, most int) []Capability
 	Agents     Agents // needed if the settings have an owner of agents
 	Root       string // of the bridge's topics
@@ -56,8 +56,8 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-// Bounds on what waits here. What comes while there is no room is refused (4008),
-// or, if nobody waits for an answer, lost.
+// Bounds of pending requests and messages. Further requests are refused (4008), or
+// dropped if the sender awaits no answer.
 const (
 	maxStrangers = 256      // requests whose sender is not known yet
 	maxRequests  = 4096     // requests under way, of which everybody has a share
@@ -80,7 +80,7 @@ type Door struct {
 	places    *fair.Semaphore
 	metrics   metrics
 
-	ctx     context.Context // of what is under way
+	ctx     context.Context // of the requests under way
 	end     context.CancelFunc
 	beating context.Context // until no more requests are taken
 	hush    context.CancelFunc
@@ -145,7 +145,7 @@ func (d *Door) connection() []nats.Option {
 	}
 }
 
-// serve subscribes to requests, and to what is asked of the service.
+// serve subscribes to requests, and to the queries about the service.
 func (d *Door) serve() error {
 	work := map[string]nats.MsgHandler{
 		d.Root + ".bridge.request":              d.handler(nil, d.envelope),
@@ -203,7 +203,7 @@ func (d *Door) Close(ctx context.Context) error {
 	return nil
 }
 
-// deaf ends the subscriptions, and returns when what has come by them is looked at, or
+// deaf drains the subscriptions, and returns when their pending messages are handled, or
 // ctx ends. The connection stays, for the answers.
 func (d *Door) deaf(ctx context.Context) {
 	if !d.conn.IsConnected() {

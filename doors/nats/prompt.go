@@ -22,14 +22,14 @@ import (
 // A Prompt is what somebody says to an agent.
 type Prompt struct {
 	Principal   *protocol.Principal
-	ID          string // of the prompt, for who may send it again
+	ID          string // of the prompt, the same when it is sent again
 	Agent       string // set of skills, "" for the bridge
 	Text        string
 	Traceparent string
 
 	// Tell takes text of the answer as it comes, and files.
 	Tell func(text string, files []File)
-	// Ask puts a question to who has sent the prompt, and returns the answer.
+	// Ask puts a question to the sender of the prompt, and returns the answer.
 	Ask func(ctx context.Context, question string) (string, error)
 }
 
@@ -147,8 +147,8 @@ func (a *agents) addressed(subject string) (string, *protocol.Error) {
 	return name, nil
 }
 
-// ask puts a question to who has sent a prompt. Who has shown a credential with the
-// prompt shows it with the answer: others may hear the subject of the answer.
+// ask puts a question to the sender of a prompt. A sender that showed a credential with
+// the prompt must show it with the answer: others may hear the subject of the answer.
 func (a *agents) ask(ctx context.Context, r *request, question string) (string, error) {
 	conn := a.door.conn
 	inbox := conn.NewInbox()
@@ -228,8 +228,8 @@ func (s *stream) tell(text string, files []File) {
 	}
 }
 
-// fileName is the name of a file, made up for one without: by the end of a name
-// callers know what is in it.
+// fileName is the name of a file, made up for one without. Its extension tells callers
+// the type of the content.
 func fileName(f *File, i int) string {
 	if f.Name != "" {
 		return f.Name

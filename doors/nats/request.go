@@ -15,7 +15,7 @@ import (
 
 // Headers of requests, beside the credential.
 const (
-	idHeader      = nats.MsgIdHdr // id of the request, for who may send it again
+	idHeader      = nats.MsgIdHdr // id of the request, the same when it is sent again
 	timeoutHeader = "X-Timeout-Ms"
 	traceHeader   = "Traceparent"
 )

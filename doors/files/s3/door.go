@@ -56,7 +56,7 @@ func New(o Options) (*Door, error) {
 	return &Door{Options: o, uploads: newUploads(o)}, nil
 }
 
-// Run forgets uploads that nobody goes on with, until ctx ends.
+// Run forgets abandoned uploads, until ctx ends.
 func (d *Door) Run(ctx context.Context) error { return d.uploads.run(ctx) }
 
 // A request is one of a principal, for a bucket or an object.

@@ -19,8 +19,8 @@ const (
 	algorithm  = "AWS4-HMAC-SHA256"
 	timeFormat = "20060102T150405Z"
 
-	// maxSkew bounds the difference between the clocks of client and bridge. Within
-	// it a request that somebody has overheard can be sent again.
+	// maxSkew bounds the difference between the clocks of client and bridge. Within it an
+	// overheard request can be replayed.
 	maxSkew = 15 * time.Minute
 	// maxPresigned is the longest life of a presigned URL.
 	maxPresigned = 7 * 24 * time.Hour

@@ -75,7 +75,7 @@ func newUploads(o Options) *uploads {
 	return &uploads{door: o, byID: make(map[string]*upload), parties: make(map[protocol.Party]*spooled), spaces: make(map[protocol.SpaceID]int)}
 }
 
-// run gives up uploads that nobody goes on with, until ctx ends.
+// run gives up abandoned uploads, until ctx ends.
 func (s *uploads) run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()

@@ -21,7 +21,7 @@ import (
 
 // Options configure a [Door]. All but the last lines are needed.
 type Options struct {
-	// Files are the files of a group that somebody may read, or write.
+	// Files are the files of a group, if the principal may read or write them.
 	Files func(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
 	// Authorize decides whether a principal may vfs:read or vfs:write at all.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
@@ -184,8 +184,7 @@ func (d *Door) parse(p *Publication) (job, bool) {
 	return j, true
 }
 
-// Run works on what was taken, until ctx ends, and then gives up what is
-// unfinished.
+// Run works on queued messages until ctx ends, and then gives up unfinished transfers.
 func (d *Door) Run(ctx context.Context) error {
 	defer d.abandon()
 	sweep := time.NewTicker(min(d.opts.Idle/4+time.Millisecond, time.Minute))

@@ -336,7 +336,7 @@ func (d *Door) abort(j job) {
 	d.tell(j, Status{State: Aborted})
 }
 
-// sweep gives up what has been idle for too long.
+// sweep gives up uploads that were idle for too long.
 func (d *Door) sweep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

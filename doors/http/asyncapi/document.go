@@ -1,6 +1,6 @@
-// Package asyncapi describes a bridge as an AsyncAPI 3 document: what may be sent
-// to it over MQTT, what it answers, and what it tells. The document is made of the
-// declarations of commands and skills, and of nothing else.
+// Package asyncapi describes a bridge as an AsyncAPI 3 document: the messages that it
+// takes over MQTT, its answers, and its events. The document is made of the declarations
+// of commands and skills, and of nothing else.
 package asyncapi
 
 import (
@@ -22,7 +22,7 @@ type Capability struct {
 	Result      json.RawMessage // the same
 }
 
-// Options say what is described.
+// Options are the contents of the document.
 type Options struct {
 	Commands     []*commands.Command
 	Capabilities []Capability
