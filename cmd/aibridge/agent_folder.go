@@ -34,8 +34,8 @@ func (f *syncedFolder) addFlags(fs *pflag.FlagSet) {
 	addHTTPURL(fs, &f.url)
 }
 
-// open opens the folder before anything is connected: what is wrong with it
-// shows at the start.
+// open opens the folder before anything is connected, so that its faults show at the
+// start.
 func (f *syncedFolder) open(ctx context.Context, t *target, origin, skills string, log *slog.Logger) (*syncedFolder, error) {
 	if f.cap == "" && f.dir == "" {
 		return f, nil

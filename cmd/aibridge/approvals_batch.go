@@ -78,7 +78,7 @@ func equalApprovals(ctx context.Context, call caller, id string) ([]approvalSeen
 	return page.Approvals, nil
 }
 
-// confirmed shows what is about to be decided, and asks.
+// confirmed shows the calls that are about to be decided, and asks.
 func confirmed(cmd *cobra.Command, decision string, list []approvalSeen) bool {
 	for _, a := range list {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s  %s\n", cell(a.ID), a.line())

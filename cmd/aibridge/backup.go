@@ -66,9 +66,9 @@ type backupRun struct {
 	progress        *progress
 }
 
-// write has the bridge at --url make the backup, or the one that runs on the
-// data folder, or reads the data folder when none does. It returns in a few
-// words what is in the backup.
+// write has the bridge at --url make the backup, or the one that runs on the data folder,
+// or reads the data folder when none does. It returns the contents of the backup in a few
+// words.
 func (b *backupRun) write(cmd *cobra.Command, w io.Writer) (summary string, err error) {
 	if b.target.url != "" && !cmd.Flags().Changed("data") {
 		return b.ask(cmd.Context(), w)

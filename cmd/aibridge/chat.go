@@ -87,10 +87,10 @@ type conversation struct {
 
 	mu      sync.Mutex
 	written string // of the answer, as it came
-	waits   string // the task that somebody has to agree to a call of, as far as it was told
+	waits   string // the task whose call needs an approval, as far as it was told
 }
 
-// chatResult is of the result of llm.chat what is shown.
+// chatResult is the shown part of the result of llm.chat.
 type chatResult struct {
 	Session string `json:"session_id"`
 	Result  string `json:"result"`
@@ -188,7 +188,7 @@ func (c *conversation) say(ctx context.Context, message string) (ended bool, err
 	return r.Ended, nil
 }
 
-// noteTools shows what is to be known of the tools besides their calls.
+// noteTools shows the notices about the tools, and the limit that ended the calls.
 func (c *conversation) noteTools(r *chatResult) {
 	if r.Tools == nil {
 		return
@@ -201,7 +201,7 @@ func (c *conversation) noteTools(r *chatResult) {
 	}
 }
 
-// heard shows what comes while the model answers.
+// heard shows an event that comes while the model answers.
 func (c *conversation) heard(e *protocol.Event) {
 	var d struct {
 		Type   string          `json:"type"` // of llm.delta
@@ -237,7 +237,7 @@ func (c *conversation) heard(e *protocol.Event) {
 	}
 }
 
-// noteWaiting shows, once, that somebody has to agree to a call.
+// noteWaiting shows, once, that a call needs an approval.
 func (c *conversation) noteWaiting(tool, task string) {
 	if c.waits == task {
 		return

@@ -125,7 +125,7 @@ func parameters(command string) map[string]parameter {
 }
 
 // valuesOf are the values that a parameter of a command may have: those of its
-// declaration, or the ids of what is there.
+// declaration, or the ids of existing things.
 func valuesOf(cmd *cobra.Command, t *target, command, param string, given map[string]string) (values []string) {
 	for _, value := range parameters(command)[param].Enum {
 		if text, ok := value.(string); ok {

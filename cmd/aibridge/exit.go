@@ -40,7 +40,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// A hinted error knows what somebody may do about it.
+// A hinted error has a hint for the user how to mend it.
 type hinted struct {
 	error
 	hint string

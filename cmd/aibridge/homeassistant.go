@@ -102,7 +102,7 @@ func capabilityOf(text json.RawMessage) entities.Capability {
 		Sealed string                `json:"sealed"`
 	}
 	if json.Unmarshal(text, &c.ID) != nil {
-		_ = json.Unmarshal(text, &c) // without what is wrong there is nothing to show
+		_ = json.Unmarshal(text, &c) // a broken field stays empty: there is nothing to show
 	}
 	return entities.Capability{
 		ID: c.ID, Name: c.Name, Params: c.Params, Result: c.Result, Reads: c.Effect == "read", Risk: c.Risk, Sealed: c.Sealed == "required",

@@ -57,7 +57,7 @@ type imported struct {
 	notes []string
 }
 
-// write writes the files, and tells what is not as it was.
+// write writes the files, and reports differences from the imported configuration.
 func (i *imported) write(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(i.files)) {
 		if err := writeNew(name, i.files[name]); err != nil {
@@ -170,7 +170,7 @@ func writeNew(path string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// report tells what is not as it was.
+// report prints the differences from the imported configuration.
 func report(w io.Writer, notes []string) error {
 	if len(notes) == 0 {
 		_, err := fmt.Fprintln(w, "everything has a counterpart")

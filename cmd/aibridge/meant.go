@@ -48,8 +48,8 @@ func (l idList) rows(ctx context.Context, bridge *client.Client, params map[stri
 	return rows, nil
 }
 
-// meant adds to an error about something that is not there what was probably
-// meant: of the things that whoever asks may list anyway.
+// meant adds the nearest existing id to an error about something that was not found: of
+// the ids that the caller may list anyway.
 func meant(ctx context.Context, bridge *client.Client, params map[string]any, err error) error {
 	var coded *protocol.Error
 	if !errors.As(err, &coded) || coded.Code != protocol.NotFound || coded.Details["did_you_mean"] != nil {

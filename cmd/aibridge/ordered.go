@@ -16,7 +16,7 @@ type orderedObject struct {
 }
 
 // parseOrdered is a JSON value as Go has it, with [json.Number] for numbers and
-// *[orderedObject] for objects; nil also for what is no JSON.
+// *[orderedObject] for objects; nil also for invalid JSON.
 func parseOrdered(raw json.RawMessage) any {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {

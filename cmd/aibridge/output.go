@@ -137,8 +137,8 @@ func writeRows(w io.Writer, rows []*orderedObject, ink ink) {
 }
 
 // maxCell is the width of a cell of a table at most, in characters: no identifier is
-// longer, and what is would push the other columns off every screen. --json
-// shows it in full.
+// longer, and a longer text would push the other columns off every screen. --json shows
+// it in full.
 const maxCell = 80
 
 func inRow(text string) string {

@@ -106,7 +106,7 @@ func policyRemoveCommand() *cobra.Command {
 	return cmd
 }
 
-// errInvalidPolicy makes validate fail in scripts; what is wrong was shown.
+// errInvalidPolicy makes validate fail in scripts; the faults were shown.
 var errInvalidPolicy = errors.New("the policies are not valid")
 
 func policyValidateCommand() *cobra.Command {

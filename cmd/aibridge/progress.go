@@ -57,7 +57,7 @@ func (r progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// at tells what is done, and how many bytes of all.
+// at shows the step under way, and its bytes so far.
 func (p *progress) at(what string, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

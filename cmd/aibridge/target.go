@@ -262,7 +262,7 @@ func (t *target) checkFolder() error {
 	return nil
 }
 
-// explain says of a connection that could not be made what may help.
+// explain adds a hint to the error of a connection that could not be made.
 func (t *target) explain(err error) error {
 	at := t.mqttURL()
 	wrapped := fmt.Errorf("connect to %s: %w", at, err)

@@ -50,7 +50,7 @@ a workflow is followed like by aibridge run follow.`,
 	return cmd
 }
 
-// A followedTask is of a task what is shown.
+// A followedTask is the shown part of a task.
 type followedTask struct {
 	State string `json:"state"`
 	Waits *struct {
@@ -66,8 +66,8 @@ type followedTask struct {
 	} `json:"error"`
 }
 
-// over reports whether the task has ended. A rollout that is paused or aborted has
-// not: somebody may resume it.
+// over reports whether the task has ended. A rollout that is paused or aborted has not:
+// it may be resumed.
 func (t *followedTask) over() bool {
 	switch t.State {
 	case "pending", "waiting", "running", "paused", "aborted":
@@ -79,7 +79,7 @@ func (t *followedTask) over() bool {
 // lookEvery is the interval at which a task is asked for whose events may be lost.
 const lookEvery = 10 * time.Second
 
-// isRun reports whether the bridge says that what is asked for as a task is a run.
+// isRun reports whether the bridge says that the id of a task is that of a run.
 func isRun(err error) bool {
 	var coded *protocol.Error
 	return errors.As(err, &coded) && coded.Code == protocol.NotFound && coded.Details["run_id"] != nil

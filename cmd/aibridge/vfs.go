@@ -38,7 +38,7 @@ func (f *fileTarget) addFlags(cmd *cobra.Command) {
 	f.shown.addFlags(cmd)
 }
 
-// addHTTPURL declares the old name of --url for what is done over HTTP.
+// addHTTPURL declares the old name of --url for commands that use HTTP.
 func addHTTPURL(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "http-url", "", "base URL of the bridge's HTTP door")
 	_ = fs.MarkHidden("http-url")

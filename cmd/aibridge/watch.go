@@ -47,7 +47,7 @@ answer. With topic filters, show what is published there instead.`,
 	return cmd
 }
 
-// watchTopics shows what is published until ctx ends.
+// watchTopics shows published messages until ctx ends.
 func watchTopics(ctx context.Context, c *client.Client, printer *eventPrinter, filters []string) error {
 	for _, filter := range filters {
 		if _, err := c.Subscribe(ctx, filter, printer.print); err != nil {
@@ -90,8 +90,8 @@ func (p *eventPrinter) print(_ context.Context, m client.Message) {
 	fmt.Fprintf(p.out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), cell(m.Topic), cell(summary(m.Payload)))
 }
 
-// summary is an event's name and data, what is asked, or what is answered; else
-// the payload as it is.
+// summary is an event's name and data, a request's command and params, or a response's
+// result or error; else the payload as it is.
 func summary(payload []byte) string {
 	var said struct {
 		Type    string          `json:"type"`

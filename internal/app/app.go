@@ -25,8 +25,8 @@ import (
 	"github.com/aibridge/aibridge/security"
 )
 
-// stopTimeout bounds an orderly stop, beside the time that calls in flight have
-// to end. What is left then is torn down.
+// stopTimeout bounds an orderly stop, beside the time that calls in flight have to end.
+// The rest is torn down then.
 const stopTimeout = 15 * time.Second
 
 // endTimeout bounds the stop of a bridge that has to end.
@@ -112,8 +112,8 @@ func New(ctx context.Context, config Config, with ...Option) (_ *App, err error)
 // Addresses are the addresses that the bridge listens on.
 func (a *App) Addresses() listen.Addresses { return a.state.addresses }
 
-// Run serves until ctx ends and returns when everything is stopped: first the
-// listeners, then what is in flight, then the state.
+// Run serves until ctx ends and returns when everything is stopped: first the listeners,
+// then the calls in flight, then the state.
 func (a *App) Run(ctx context.Context) error {
 	s, d := a.state, a.doors
 	s.log.Info("listening", "mqtt", s.addresses.MQTT, "mqtts", s.addresses.MQTTS, "http", s.addresses.HTTP, "ws", s.addresses.WS,

@@ -45,7 +45,8 @@ func asyncAPI(s *state, d *domains, set *commands.Set, authenticate authenticati
 	})
 }
 
-// usableBy is the part that somebody may use, at the address that he knows the bridge by.
+// usableBy is the part that a principal may use, at the address that its client knows the
+// bridge by.
 func usableBy(r *http.Request, s *state, d *domains, set *commands.Set, who *protocol.Principal) asyncapi.Options {
 	o := asyncapi.Options{
 		Root: s.topics.Root(), Version: cmp.Or(s.version, "0.0.0"),
@@ -73,8 +74,8 @@ func usableBy(r *http.Request, s *state, d *domains, set *commands.Set, who *pro
 	return o
 }
 
-// mayRun reports whether somebody may run commands of an action: as such, or on
-// what bears its own id, as agents may.
+// mayRun reports whether a principal may run commands of an action: as such, or on the
+// resource with its own id, as agents may.
 func mayRun(ctx context.Context, s *state, who *protocol.Principal, action string) bool {
 	family, _, _ := strings.Cut(action, ":")
 	return s.judge.MayRunCommands(ctx, who, action) == nil ||

@@ -55,8 +55,8 @@ func newAudits(s *state, shared *relaying) *audit.Service {
 	return audit.NewService(s.audit, otherTrails{s, shared})
 }
 
-// auditSettle is the errand of storing what was recorded, and telling where the trail
-// ends.
+// auditSettle is the errand of storing recorded entries, and telling the end of the
+// trail.
 const auditSettle = "audit.settle"
 
 // A trailEnd is the head of a bridge's trail.

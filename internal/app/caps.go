@@ -38,7 +38,7 @@ func newCaps(s *state, agents *registry.Service, groups *dispatch.Engine, rollou
 		Dispatcher: groups,
 		Rollouts:   rollouts,
 		MembershipLost: func(space protocol.SpaceID, id protocol.CapID) {
-			s.policies.FactsChanged() // what was decided by membership is decided again
+			s.policies.FactsChanged() // decisions by membership are made again
 			s.clients.ReviewCap(id)
 			s.promised.scenes.value().CapChanged(space, id)
 		},

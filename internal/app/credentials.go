@@ -47,9 +47,9 @@ func certificateEnded(s *state, agents *registry.Service, router *commands.Route
 	s.log.Info("suspended what agents did with a certificate", "serial", e.Serial, "reason", e.Reason, "agents", suspended)
 }
 
-// endCredentials ends whatever stands on a credential that is of no more use:
-// calls in flight, connections, and what outlives calls. It looks at all of
-// them: whoever comes in meanwhile is checked then. The entry says why.
+// endCredentials ends whatever stands on a credential that is of no more use: calls in
+// flight, connections, and grants that outlive calls. It looks at all of them; newcomers
+// are checked on arrival. The entry says why.
 func endCredentials(s *state, router *commands.Router, why audit.Entry) {
 	failed := router.Fail(s.credentials.Check)
 	ended := s.clients.DisconnectFor(s.credentials.Check) + s.credentials.Review()

@@ -34,7 +34,7 @@ type doors struct {
 	servers *listen.Servers
 }
 
-// openDoors makes the doors. Nobody is served yet.
+// openDoors makes the doors. They serve nobody yet.
 func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	server, err := openBroker(ctx, s, d)
 	if err != nil {
@@ -126,7 +126,7 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 	if s.config.Audit.Level != string(audit.Off) { // recording nothing costs calls nothing
 		o.Auditor = s.audit
 	}
-	if !s.quotas.None() { // nor do limits that nobody has
+	if !s.quotas.None() { // nor do absent limits
 		o.Limiter = s.quotas
 	}
 	return commands.NewRouter(set, o)

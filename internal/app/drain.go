@@ -152,9 +152,9 @@ func (d *drainer) Drain(ctx context.Context, by string, p status.DrainParams) (r
 	return result, err
 }
 
-// here has this bridge end, unless nobody would serve its clients. Of bridges that
-// are asked at the same time one stays: each tells the others that it drains before
-// it looks who is left.
+// here has this bridge end, unless nobody would serve its clients. Of bridges that are
+// asked at the same time one stays: each tells the others that it drains before it looks
+// for the remaining ones.
 func (d *drainer) here(ctx context.Context, by string, p status.DrainParams) (result status.DrainResult, err error) {
 	m, self := d.s.Members, d.s.Members.Self()
 	if !m.Shared() {

@@ -12,9 +12,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Errands are the tasks that bridges of a cluster have each other do: what acts on work
-// under way is done where the work is. Whether somebody may have it done is judged
-// where the request came in.
+// Errands are the tasks that bridges of a cluster have each other do: an act on work
+// under way is done where the work is. The right to it is checked where the request came
+// in.
 type errands struct {
 	voice *relay.Voice
 	does  map[string]func(ctx context.Context, with json.RawMessage) (any, error) // set before the relay starts
@@ -34,10 +34,9 @@ type errand struct {
 	done chan errandNews
 }
 
-// errandNews are the words of bridges about an errand: what is to be done, or what came
-// of it.
+// errandNews are the messages of bridges about an errand: the order, or its outcome.
 type errandNews struct {
-	Number  uint64          `json:"number"` // counted by who has it done
+	Number  uint64          `json:"number"` // counted by the bridge that ordered it
 	Do      string          `json:"do,omitempty"`
 	Timeout int64           `json:"timeout_ms,omitempty"`
 	With    json.RawMessage `json:"with,omitempty"` // or the result
@@ -197,7 +196,7 @@ func (e *errands) Told(relay.Node, []byte) {}
 func (e *errands) Began(relay.Node)        {}
 func (e *errands) Ended(relay.Node)        {}
 
-// close ends what is done for others, and waits for it.
+// close ends the errands done for other bridges, and waits for them.
 func (e *errands) close(ctx context.Context) error {
 	e.mu.Lock()
 	e.stopped = true

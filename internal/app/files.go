@@ -18,7 +18,7 @@ import (
 type fileParts struct {
 	*vfs.Service
 	store    *vfs.Store
-	incoming string // folder of what is only there for a while
+	incoming string // folder of temporary files
 }
 
 // newFiles makes the part that keeps files. Its tables are loaded afterwards.

@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/security/seal"
 )
 
-// The guard decides what may be done, and keeps record of it.
+// The guard decides which acts are permitted, and keeps record of them.
 type guard struct {
 	seals       *seal.Store
 	sealTables  seal.Tables     // of seals

@@ -95,8 +95,8 @@ func enterSocket(quotas *quota.Keeper) func(who *protocol.Principal) (leave func
 	}
 }
 
-// metricsFor yields the metrics that somebody may see: all of them for those who
-// do everything in every space.
+// metricsFor yields the metrics that a principal may see: all of them for one that may do
+// everything in every space.
 func metricsFor(s *state, set *commands.Set) func(context.Context, *protocol.Principal) (prometheus.Gatherer, error) {
 	own := func(command string) bool { _, ok := set.Find(command); return ok }
 	return func(ctx context.Context, who *protocol.Principal) (prometheus.Gatherer, error) {

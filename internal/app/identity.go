@@ -41,7 +41,7 @@ func newCredentialTables(s *store.Store) *credentialTables {
 	}
 }
 
-// The identities are all that says who somebody is.
+// The identities are the services that authenticate principals.
 type identities struct {
 	tables        *credentialTables
 	keys          *security.KeyService
@@ -123,8 +123,7 @@ func settled(s *state) func(context.Context, security.Attempt) {
 	}
 }
 
-// openRights makes the rights on topics, and has what is lost of them end
-// subscriptions.
+// openRights makes the rights on topics, and has lost rights end subscriptions.
 func openRights(s *state, standing authz.Standing) (*security.TopicRights, error) {
 	rights := security.NewTopicRights(security.TopicOptions{
 		Topics: s.topics, Policies: s.policies, Owner: s.clients.Owner, Standing: standing, A2A: s.config.A2A.MQTT != "", MCP: s.config.MCP.OverMQTT(),

@@ -67,7 +67,7 @@ func (r *relaying) draw(peers []relay.Member) {
 	r.lines.Reconcile(wanted)
 }
 
-// closeLines ends all lines. What is still to be sent goes over NATS.
+// closeLines ends all lines. Messages still to be sent go over NATS.
 func (r *relaying) closeLines() {
 	if r.lines != nil {
 		r.lines.Close()

@@ -28,7 +28,8 @@ type mcpDoor struct {
 	oauth *mcpdoor.OAuth
 }
 
-// openMCP serves MCP over MQTT, and by what is mounted. It is nil if it is off.
+// openMCP serves MCP over MQTT, and over the mounted HTTP handlers. It is nil if it is
+// off.
 func openMCP(s *state, d *domains, server *broker.Broker, router *commands.Router, authenticate authentication) *mcpDoor {
 	if s.config.MCP.Off {
 		return nil

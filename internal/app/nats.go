@@ -85,7 +85,7 @@ func natsAgents(s *state, d *domains, router *commands.Router) natsdoor.Agents {
 	}
 }
 
-// offeredTo are capabilities that somebody may invoke by NATS.
+// offeredTo are capabilities that a principal may invoke by NATS.
 func offeredTo(ctx context.Context, s *state, d *domains, who *protocol.Principal, most int) (list []natsdoor.Capability) {
 	for _, skill := range skillsFor(ctx, s, d, who) {
 		for i := range skill.Capabilities {

@@ -57,8 +57,8 @@ func (s *state) orphaned(ctx context.Context) (func(owner string) bool, error) {
 	return s.ended, s.Members.Catchup(ctx)
 }
 
-// inherited is like orphaned, on the bridge that goes on with what others began:
-// the oldest, so that nothing is taken over twice. On the others nobody has ended.
+// inherited is like orphaned, on the bridge that takes over the work of ended ones: the
+// oldest, so that nothing is taken over twice. To the others no owner has ended.
 func (s *state) inherited(ctx context.Context) (func(owner string) bool, error) {
 	if !s.Members.Oldest() {
 		return func(string) bool { return false }, nil

@@ -30,14 +30,14 @@ func (p *promise[T]) value() *T { return p.kept.Load() }
 // promises are the things that domains need of each other, and of the router, that cannot
 // all come first.
 type promises struct {
-	agents       promise[registry.Service]   // policies decide by what is registered
+	agents       promise[registry.Service]   // policies decide by the registered agents and skills
 	channels     promise[cap.Service]        // agents, dispatches and policies ask about Caps
 	groups       promise[dispatch.Engine]    // agents answer what dispatches ask
 	scenes       promise[scene.Service]      // agents and Caps tell of changes
 	certificates promise[pki.Service]        // opened when the tables are loaded, which agents and scenes have
 	router       promise[commands.Router]    // tools run commands
-	approvals    promise[approval.Service]   // policies decide by what is asked about
-	witness      promise[witness.Witness]    // sees what is refused from the first door on
+	approvals    promise[approval.Service]   // policies decide by pending approvals
+	witness      promise[witness.Witness]    // sees refusals from the first door on
 	shadows      promise[shadow.Service]     // agents tell of changes
 	a2a          promise[a2atopic.Topic]     // clients publish on its topics; nil if it is off
 	mcp          promise[mcpmqtt.Topics]     // clients publish on its topics; nil if it is off

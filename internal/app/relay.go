@@ -39,8 +39,8 @@ type relaying struct {
 	lines   *direct.Switch // nil for a bridge that is to have none
 	log     *slog.Logger
 	server  *broker.Broker
-	changed chan struct{} // holds a token when somebody has come or gone
-	unwatch func()        // ends the hearing of who comes and goes
+	changed chan struct{} // holds a token when a bridge has come or gone
+	unwatch func()        // ends the watch of bridges that come and go
 	stop    func()        // ends the taking up of that
 
 	settings cluster.Settings
@@ -86,7 +86,7 @@ func newRelaying(s *state, ring *security.Keyring) (*relaying, error) {
 
 func takesRelayed(m cluster.Member) bool { return m.Notes[relayNote] != "" }
 
-// change has it taken up soon who has come or gone.
+// change has the arrival or departure of a bridge taken up soon.
 func (r *relaying) change() {
 	select {
 	case r.changed <- struct{}{}:
@@ -114,7 +114,7 @@ func (r *relaying) begin(server *broker.Broker) error {
 	return r.members.Note(relayNote, "1")
 }
 
-// follow takes up who comes and goes, until ctx ends.
+// follow takes up arrivals and departures of bridges, until ctx ends.
 func (r *relaying) follow(ctx context.Context) {
 	for {
 		select {
@@ -127,7 +127,7 @@ func (r *relaying) follow(ctx context.Context) {
 	}
 }
 
-// reconcile takes up who is alive, and whose sessions are.
+// reconcile takes up which bridges are alive, and which sessions they have.
 func (r *relaying) reconcile() {
 	r.reconciling.Lock()
 	defer r.reconciling.Unlock()

@@ -22,7 +22,7 @@ func newScenes(s *state, agents *registry.Service, all *cap.Service, shared *rel
 		Publish:      s.clients.Publish,
 		Retained:     s.clients.Retained,
 		MembershipLost: func(t protocol.SceneType, id protocol.CapID) {
-			s.policies.FactsChanged() // what was decided by membership is decided again
+			s.policies.FactsChanged() // decisions by membership are made again
 			s.clients.ReviewScene(t, id)
 		},
 		InCharge: s.Members.Elected(),

@@ -22,8 +22,8 @@ type state struct {
 	promised *promises
 }
 
-// openState opens what the bridge stands on. What is acquired is noted in the
-// lifecycle at once.
+// openState opens the parts below the domains: storage, guard, quotas, clients. Acquired
+// resources are noted in the lifecycle at once.
 func openState(ctx context.Context, config Config, o options, life *lifecycle.Lifecycle, leaving context.Context) (*state, error) {
 	base, err := newBase(ctx, config, o, life, leaving)
 	if err != nil {

@@ -48,7 +48,7 @@ func things(s *state, d *domains, authenticate authentication) http.Handler {
 	})
 }
 
-// allThings describes the skills that somebody may invoke, with [maxDescribed]
+// allThings describes the skills that a principal may invoke, with [maxDescribed]
 // capabilities at most.
 func allThings(r *http.Request, s *state, d *domains, who *protocol.Principal) ([]byte, error) {
 	all, count := []json.RawMessage{}, 0

@@ -23,7 +23,7 @@ type toolParts struct {
 	retriever *tools.HybridRetriever
 	servers   *servers.Service
 	skills    *bridge.Skills
-	offered   *tools.Catalogue // to MCP clients: the catalogue, and what is for people alone
+	offered   *tools.Catalogue // to MCP clients: the catalogue, and the tools for people alone
 	instance  string           // tells this bridge from other MCP servers
 	record    events.Tools
 }

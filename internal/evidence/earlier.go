@@ -59,8 +59,8 @@ func earlierClaims(dir string, life time.Duration) (claims []commands.Claim, err
 	return claims, nil
 }
 
-// readEarlier reads one file. What was not written to its end is passed over,
-// unless a record follows it.
+// readEarlier reads one file. A record that was cut off is passed over, unless another
+// follows it.
 func readEarlier(data []byte) (claims []commands.Claim, err error) {
 	data, sealed := bytes.CutSuffix(data, []byte(earlierSeal))
 	for at := 0; at < len(data); {

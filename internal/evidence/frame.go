@@ -34,8 +34,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A Group is what was written at once, as it stands in the log. Its parts are
-// parts of what it was read from.
+// A Group is the content of one write, as it stands in the log. Its parts alias the bytes
+// that it was read from.
 type Group struct {
 	Bytes   []byte // the whole frame
 	Block   uint32
@@ -150,7 +150,7 @@ type Damage struct {
 
 func (d *Damage) Error() string { return fmt.Sprintf("%d bytes: %v", d.Bytes, d.Err) }
 
-// Groups yields the groups of a block, and a *Damage for what is none.
+// Groups yields the groups of a block, and a *Damage for broken bytes.
 func Groups(block []byte) iter.Seq2[Group, *Damage] {
 	return func(yield func(Group, *Damage) bool) {
 		var last uint32

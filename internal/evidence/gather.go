@@ -14,7 +14,7 @@ const maxPiece = 128 << 10
 // keepPiece is the largest buffer that is kept for reuse, in bytes.
 const keepPiece = 512 << 10
 
-// A batch is what is written together: one group, or several if it is much.
+// A batch is the content of one write: one group, or several if it is much.
 type batch struct {
 	pieces  []*piece
 	room    []*piece        // emptied, for reuse
@@ -22,7 +22,7 @@ type batch struct {
 	waiting *followers      // nil if nobody does
 	told    [][]func(error) // by lane
 	tells   int             // of all lanes
-	flushed bool            // those who are told wait for it to be written
+	flushed bool            // its callbacks wait for it to be written
 }
 
 // A piece is a group that gathers.
@@ -214,9 +214,9 @@ func (l *Log) takes(c *commands.Claim) error {
 	return nil
 }
 
-// Flush writes what was enqueued and tells those who did, on this goroutine if
-// nobody else is writing. Where writing takes long, because it has to reach a
-// disk, it is left to another goroutine.
+// Flush writes enqueued claims and entries and runs their callbacks, on this goroutine if
+// no other is writing. Where writing takes long, because it has to reach a disk, it is
+// left to another goroutine.
 func (l *Log) Flush() {
 	l.mu.Lock()
 	b := l.gathering

@@ -35,8 +35,8 @@ func (l *Log) HasEntries() bool {
 	return false
 }
 
-// Import appends a block as it is: one of another log, or groups of an earlier
-// version's trail. Nobody may write to the log meanwhile.
+// Import appends a block as it is: one of another log, or groups of an earlier version's
+// trail. The log must have no other writer meanwhile.
 func (l *Log) Import(parts [][]byte) error {
 	if l.reader {
 		return errors.New("evidence: the log is open to be read only")
@@ -76,12 +76,12 @@ func (l *Log) Import(parts [][]byte) error {
 	defer l.mu.Unlock()
 	l.noteRead(s, data)
 	l.block = s.last()
-	l.entryNames.numbers = nil // what comes next begins a block
+	l.entryNames.numbers = nil // the next write begins a block
 	return nil
 }
 
-// noteRead notes groups that were written elsewhere. Nobody knows what is in
-// them without reading.
+// noteRead notes groups that were written elsewhere. Their contents are known only by
+// reading them.
 func (l *Log) noteRead(s *segment, data []byte) {
 	for g, damage := range Groups(data) {
 		if damage != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A blockInfo says what is in a block, so that it need not be read.
+// A blockInfo describes the contents of a block, so that it need not be read.
 type blockInfo struct {
 	offset, size int64
 	first, last  uint64 // sequences of its entries, zero without any

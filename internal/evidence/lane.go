@@ -12,7 +12,7 @@ import (
 // whichever goroutine wrote for it. Lanes are told side by side.
 type lane struct {
 	mu      sync.Mutex
-	telling bool // somebody will tell what is in the queue
+	telling bool // a goroutine will run the callbacks in the queue
 	queue   []outcome
 	spare   []outcome
 }
@@ -57,9 +57,9 @@ func (l *Log) queueTold(b *batch, err error) {
 	}
 }
 
-// tell sees to it that those who enqueued a batch are told. It keeps its
-// goroutine for what is there now: what comes meanwhile it leaves to another,
-// since whoever flushes has connections to read.
+// tell sees to it that the callbacks of a batch run. It keeps its goroutine for those
+// queued now: later ones it leaves to another, since a goroutine that flushes has
+// connections to read.
 func (l *Log) tell(b *batch) {
 	for i, list := range b.told {
 		lane := &l.lanes[i]
@@ -85,7 +85,7 @@ func (l *Log) tellElsewhere(b *batch) {
 	}
 }
 
-// begin reports whether the caller is to tell what is in the lane.
+// begin reports whether the caller is to run the callbacks in the lane.
 func (n *lane) begin() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,8 +96,8 @@ func (n *lane) begin() bool {
 	return true
 }
 
-// tellLane tells what is in a lane and reports whether there is more by then.
-// If not, nobody is telling any more.
+// tellLane runs the callbacks in a lane and reports whether there are more by then. If
+// not, no goroutine is running them any more.
 func (l *Log) tellLane(n *lane) (more bool) {
 	n.mu.Lock()
 	queue := n.queue

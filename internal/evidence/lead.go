@@ -53,9 +53,9 @@ func (l *Log) join(ctx context.Context, c commands.Claim) (in bool, err error) {
 	return in, l.follow(ctx, f)
 }
 
-// lead writes the batch that has gathered. It is called with l.mu locked, by
-// who has set l.writing or was given the turn, and unlocks it. Those who enqueued
-// are told on this goroutine.
+// lead writes the batch that has gathered. It is called with l.mu locked, by the
+// goroutine that has set l.writing or was given the turn, and unlocks it. The callbacks
+// of the batch run on this goroutine.
 func (l *Log) lead() error { return l.leadAnd(l.tell) }
 
 func (l *Log) leadAnd(tell func(*batch)) error {
@@ -98,8 +98,7 @@ func (l *Log) passOn() {
 	case b.flushed:
 		go l.leadAlone()
 	default:
-		// The claims of those who gave up waiting are written with what comes
-		// next.
+		// The claims of callers that gave up waiting are written with the next batch.
 		b.waiting = nil
 		l.writing = false
 	}

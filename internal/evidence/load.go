@@ -87,8 +87,8 @@ func (l *Log) removeOrphans(files []fs.DirEntry) {
 	}
 }
 
-// loadSegment learns what is in a segment: by its index, or else by reading it.
-// Of one that was read it returns the claims.
+// loadSegment learns the contents of a segment: by its index, or else by reading it. Of
+// one that was read it returns the claims.
 func (l *Log) loadSegment(s *segment, written time.Time, mend bool) ([]leftClaim, error) {
 	f, err := l.root.Open(s.name())
 	if err != nil {
@@ -175,7 +175,7 @@ func (l *Log) scan(s *segment, data []byte) (claims []leftClaim, torn int, err e
 		}
 	}
 	s.read = true
-	s.filters = make([]*filter, len(s.blocks)) // nobody knows what is in them
+	s.filters = make([]*filter, len(s.blocks)) // their contents are not known
 	return claims, 0, err
 }
 
@@ -208,7 +208,7 @@ func unfinished(data []byte, err error) bool {
 	return !whole
 }
 
-// mend cuts off what is behind the last group of a segment and seals it.
+// mend cuts off the bytes behind the last group of a segment and seals it.
 func (l *Log) mend(s *segment) error {
 	f, err := l.root.OpenFile(s.name(), os.O_RDWR, 0)
 	if err != nil {
@@ -219,8 +219,8 @@ func (l *Log) mend(s *segment) error {
 	return nil
 }
 
-// loadClaims finds the claims that were of use when the log ended, and lets
-// them be of use for what is left of their life.
+// loadClaims finds the claims that were valid when the log ended, and keeps them valid
+// for the rest of their life.
 func (l *Log) loadClaims(claims []leftClaim) error {
 	ended, err := l.ended()
 	if err != nil {

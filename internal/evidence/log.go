@@ -81,7 +81,7 @@ type Chain interface {
 	// Header writes the header of a group of entries that goes to the end of
 	// the chain. It has ChainHeaderSize bytes.
 	Header(header []byte, entries int)
-	// Seal returns the seal of that group, whose header is in what is sealed.
+	// Seal returns the seal of that group; the sealed bytes include its header.
 	Seal(sealed []byte) [SealSize]byte
 	// Stored says that the group is in the log: the next one follows it.
 	Stored(entries int)

@@ -16,7 +16,7 @@ type Bounds struct {
 	Bytes       uint64
 }
 
-// Bounds says what is there.
+// Bounds are the numbers of the first and the last block, and the bytes of the log.
 func (l *Log) Bounds(context.Context) (Bounds, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *Log) Finder(texts ...string) *Finder {
 	return f
 }
 
-// May reports whether a block may have what is looked for.
+// May reports whether a block may have a match.
 func (f *Finder) May(number uint64) bool {
 	if len(f.marks) == 0 {
 		return true

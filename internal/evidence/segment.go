@@ -27,8 +27,8 @@ type segment struct {
 	damaged int    // bytes
 	found   uint32 // number of the block of the last group that was read, as it says
 
-	// size is the length of what was acknowledged. If torn is set, the file
-	// may be longer, by what a failed write has left.
+	// size is the length of the acknowledged bytes. If torn is set, the file may be
+	// longer, by the rest of a failed write.
 	size   int64
 	torn   bool
 	sealed bool

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData writes to disk what is in a file and what it takes to read it
-// again, not its times.
+// syncData writes to disk the content of a file and the metadata needed to read it again,
+// not its times.
 func syncData(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

@@ -4,5 +4,5 @@ package evidence
 
 import "os"
 
-// syncData writes to disk what is in a file.
+// syncData writes the content of a file to disk.
 func syncData(f *os.File) error { return f.Sync() }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// linger is the time that entries that nobody keeps wait for others, and how
-	// long what is written may not be on disk.
+	// linger is the time that entries without a waiting caller wait for others, and that
+	// written bytes may not be on disk.
 	linger = 50 * time.Millisecond
 	// retry is the time to wait until what failed is tried again.
 	retry     = 50 * time.Millisecond

@@ -47,8 +47,8 @@ type Manifest struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
 	Created time.Time `json:"created"`
-	// LastRevision is the registry's revision when it was copied. What is
-	// restored gets revisions above it.
+	// LastRevision is the registry's revision when it was copied. Restored values get
+	// revisions above it.
 	LastRevision uint64 `json:"last_revision"`
 	Keys         int    `json:"keys"`    // lines of the registry that are not deletions
 	Claims       int    `json:"claims"`  // lines of the claims
@@ -178,9 +178,8 @@ func (a *archiveWriter) file(name string, data []byte) error {
 	return err
 }
 
-// CheckArchive reads an archive to its end and returns what is in it. It fails
-// if the archive is cut off, or a part is not what the manifest says. Progress
-// is optional.
+// CheckArchive reads an archive to its end and returns its manifest. It fails if the
+// archive is cut off, or a part differs from the manifest. Progress is optional.
 func CheckArchive(r io.Reader, progress func(Progress)) (*Manifest, error) {
 	var at, told Progress
 	return readArchive(r, func(section string, line []byte) error {

@@ -30,8 +30,8 @@ type Progress struct {
 	Bytes   int64  // of the archive so far, before compression
 }
 
-// Backup writes an archive of the registry, the claims, the journal, the audit
-// trails and the files of the sources, and returns what is in it. It may run
+// Backup writes an archive of the registry, the claims, the journal, the audit trails and
+// the files of the sources, and returns its manifest. It may run
 // while the store is used: the registry is copied as it was at one revision,
 // between two atomic changes; everything else is copied after it, files last,
 // so that what the registry refers to is there. Whatever was acknowledged

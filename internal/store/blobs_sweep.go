@@ -22,10 +22,9 @@ type sweeps struct {
 	suspects map[string]uint64 // objects that nothing names, and the last of their chunks
 }
 
-// Sweep implements [vfs.Sweeper]: chunks that no object names and to which
-// nobody has added since then are purged. As clocks may be set, nobody must
-// have added to them since an earlier round either. One round looks at a part
-// of the bucket, the next at the part after it.
+// Sweep implements [vfs.Sweeper]: chunks that no object names and that have not grown
+// since then are purged. As clocks may be set, they must not have grown since an earlier
+// round either. One round looks at a part of the bucket, the next at the part after it.
 //
 // An object is told of after its chunks, so the chunks are listed first. That
 // nothing names them is asked of the server that leads, since another may not

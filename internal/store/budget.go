@@ -24,8 +24,8 @@ func ownerOf[T any](record *T) (owner protocol.Party) {
 	return owner
 }
 
-// reserve takes room for what an op would add. Settle gives it back when the
-// op has come to its end: by then what was stored has been counted.
+// reserve takes room for the key that an op would add. Settle gives it back when the op
+// has come to its end: by then a stored key has been counted.
 func (s *Store) reserve(op *Op) (settle func(), err error) {
 	budget := s.options.Budget
 	if budget == nil || op.owner == (protocol.Party{}) || op.kind == opUpdate || op.kind == opDelete || op.revision() != 0 {

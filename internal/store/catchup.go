@@ -60,7 +60,7 @@ func (s *Store) ask() *asked {
 	return q
 }
 
-// askOn asks question after question, until nobody has one.
+// askOn answers question after question, until there are none.
 func (s *Store) askOn() {
 	c := &s.catchUp
 	for {

@@ -303,8 +303,8 @@ func (s *Store) publishClaims(ctx context.Context, g *group) error {
 	return err
 }
 
-// refused says why NATS refused a record. While its servers choose another leader
-// they do so without anybody else having begun: only who has is reason to end.
+// refused returns the reason why NATS refused a record. Its servers also refuse while
+// they choose another leader: only a later epoch, of another process, is a reason to end.
 func (c *Claims) refused(ctx context.Context) error {
 	s := c.store
 	m, err := lastMessage(ctx, s.flow, s.names.claims, s.names.claimsEpoch)

@@ -140,7 +140,8 @@ func unavailable(err error) error {
 // unread is the error of what could not be read.
 func unread(err error) error { return unconfirmed(err, "the store does not answer") }
 
-// unconfirmed is the error of what was not answered, with the word for what was sent.
+// unconfirmed is the error of an unanswered request, with the text sent for an unknown
+// outcome.
 func unconfirmed(err error, sent string) error {
 	switch {
 	case errors.Is(err, errNotConnected), errors.Is(err, nats.ErrReconnectBufExceeded):

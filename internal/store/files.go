@@ -20,7 +20,7 @@ const filePiece = 1 << 20
 
 // A FileSource adds the files of one place to a backup.
 type FileSource struct {
-	Place string // what is kept there, such as "runs"
+	Place string // the kind of its files, such as "runs"
 	Add   func(context.Context, *FileWriter) error
 }
 

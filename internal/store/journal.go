@@ -13,11 +13,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Journal keeps what the MQTT server must not forget: values by key, of
-// which the last counts (sessions, retained messages), and a log of entries in
-// order (what is owed to sessions). It lives on the flow connection: what it
-// has acknowledged survives a crash of the process, and a power cut if the
-// flow server syncs.
+// A Journal keeps the durable state of the MQTT server: values by key, of which the last
+// counts (sessions, retained messages), and a log of entries in order (pending messages
+// of sessions). It lives on the flow connection: an acknowledged entry survives a crash
+// of the process, and a power cut if the flow server syncs.
 //
 // One process writes to a journal at a time; that another one does is found
 // out and fails with 5001.

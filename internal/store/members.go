@@ -65,7 +65,7 @@ func OpenMembers(ctx context.Context, conn *nats.Conn, prefix string, replicas i
 		MaxMsgsPerSubject: 1,
 		Storage:           jetstream.FileStorage,
 		Replicas:          replicas,
-		AllowMsgTTL:       true, // for those who have ended
+		AllowMsgTTL:       true, // for members that have ended
 	}
 	for err := m.make(ctx, conn); err != nil; err = m.make(ctx, conn) {
 		if !Passing(err) {

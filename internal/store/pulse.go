@@ -18,8 +18,8 @@ import (
 // pulseEvery is the interval at which streams are looked at.
 const pulseEvery = 2 * time.Second
 
-// A pulse knows which streams of a store work: those that are there, have
-// somebody who answers for them, and took what was last written to them.
+// A pulse knows which streams of a store work: those that exist, have a leader that
+// answers, and took the last write to them.
 type pulse struct {
 	store *Store
 	bad   atomic.Bool // some do not work

@@ -397,7 +397,7 @@ func (p *partReader) add(m message) (r record, ok bool, err error) {
 // misses reports whether messages are missing between the last one and another.
 func (p *partReader) misses(seq uint64) bool { return p.at != 0 && seq != p.at+1 }
 
-// skip goes on at a message, without what was before it.
+// skip goes on at a message, without those before it.
 func (p *partReader) skip(seq uint64) { p.at, p.open = seq-1, false }
 
 // complete fails if the stream says that it has messages at its ends that did

@@ -18,8 +18,8 @@ type RelayLine struct {
 	lines map[string]*nats.Subscription // by the bridge at the other end
 }
 
-// relayPending bounds what may wait of a bridge, in bytes. A bridge sends less
-// before it is told what was received; more is dropped, and sent again.
+// relayPending bounds the pending bytes from a bridge. A bridge keeps fewer
+// unacknowledged; more are dropped, and sent again.
 const relayPending = 16 << 20
 
 // Relay returns the line of a bridge of the store's root.

@@ -24,8 +24,8 @@ const restoring = "aibridge-restoring"
 // restoreBytes bounds a batch of a restore; it is closed above that.
 const restoreBytes = 4 << 20
 
-// Restore replaces what the store holds by an archive that [Store.Backup]
-// wrote, and returns what was in it. The archive is checked from its first
+// Restore replaces the contents of the store by an archive that [Store.Backup] wrote, and
+// returns its manifest. The archive is checked from its first
 // byte to its last before anything is changed. A store that holds something is
 // refused with 3006 unless force is true, and so is one that a bridge follows,
 // this one included: it must not be loaded. If the restore breaks off
@@ -35,8 +35,8 @@ const restoreBytes = 4 << 20
 // refused. An audit trail that has entries is kept as it is, force or not: a
 // restore is one of the things that it is to tell of.
 //
-// Revisions of what is restored are above those in the archive and those that
-// the store had, so that no client takes one thing for another.
+// Revisions of restored values are above those in the archive and those that the store
+// had, so that no client takes one thing for another.
 func (s *Store) Restore(ctx context.Context, r io.Reader, force bool, places map[string]FileTarget) (*Manifest, error) {
 	file, discard, err := seekable(r)
 	if err != nil {

@@ -214,8 +214,8 @@ func (c *SharedClaims) load(ctx context.Context) error {
 	}
 }
 
-// follow takes up what is stored, until ctx ends. current is called once all has
-// come that there was.
+// follow takes up stored claims, until ctx ends. current is called once all claims stored
+// before have come.
 func (c *SharedClaims) follow(ctx context.Context, current func()) {
 	next := uint64(1)
 	told := sync.OnceFunc(current)
@@ -319,7 +319,7 @@ func (c *SharedClaims) keep(key takenKey, t *takenRequest) {
 	}
 }
 
-// sweep forgets what has expired.
+// sweep forgets expired claims.
 func (c *SharedClaims) sweep(minute int64) {
 	for ; c.swept < minute; c.swept++ {
 		for _, key := range c.expiring[c.swept] {

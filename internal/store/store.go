@@ -201,10 +201,9 @@ func (s *Store) Load(ctx context.Context) error {
 	return nil
 }
 
-// Check says why the store does not work properly at the moment: NATS is
-// away, the view is not up to date, something stored cannot be read, or a
-// stream does not answer or did not take what was last written. It is nil when
-// all is well.
+// Check returns the reason why the store does not work properly at the moment: NATS is
+// away, the view is not up to date, something stored cannot be read, or a stream does not
+// answer or did not take its last write. It is nil when all is well.
 func (s *Store) Check() error {
 	switch {
 	case !s.state.current().isUp() || !s.flow.current().isUp():
@@ -273,8 +272,8 @@ func (s *Store) Close() {
 	s.metrics.unregister(s.options.Registerer)
 }
 
-// declare records a table before the store is loaded, or says what is wrong
-// with it. Load says it, too.
+// declare records a table before the store is loaded, or returns why it cannot. Load
+// returns that, too.
 func (s *Store) declare(t follower) error {
 	var err error
 	switch {

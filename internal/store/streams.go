@@ -38,8 +38,8 @@ type names struct {
 	tallySubject  string
 }
 
-// newNames are the names of a bridge, which shares them with all of its prefix
-// but for what is a node's own.
+// newNames are the names of a bridge, shared by all bridges of its prefix except a node's
+// own.
 func newNames(prefix, node string) names {
 	bucket := prefix + "-registry"
 	n := names{

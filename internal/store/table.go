@@ -162,9 +162,8 @@ func (t *Table[T]) op(kind opKind, key string, v *T, expect uint64) Op {
 	return op
 }
 
-// Essential has the table take new keys even while nothing new may be stored,
-// see [Options.Full]: for what protects, and for what is counted. It returns
-// the table.
+// Essential has the table take new keys even when the store is full, see [Options.Full]:
+// for tables that protect, and for those that count. It returns the table.
 func (t *Table[T]) Essential() *Table[T] {
 	t.vital = true
 	return t

@@ -44,8 +44,8 @@ const (
 	sweepPause = 5 * time.Second
 )
 
-// maxValues bounds the changes of one write, in bytes, so that with what is
-// carried over a place fits into 32 bits.
+// maxValues bounds the changes of one write, in bytes, so that together with carried
+// values a place fits into 32 bits.
 const maxValues = 1 << 30
 
 var errTooManyValues = errors.New("store: more than 1 GiB of values in one write")
