@@ -17,7 +17,7 @@ type EmbedRequest struct {
 	Dimensions int // of the vectors; 0 leaves it to the model
 }
 
-// Embeddings are what an [Embedder] made of texts.
+// Embeddings are the vectors that an [Embedder] made of texts.
 type Embeddings struct {
 	Vectors [][]float32
 	Usage   Usage

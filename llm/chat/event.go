@@ -61,5 +61,5 @@ type Usage struct {
 	Estimated  bool `json:"estimated,omitempty" doc:"true if the provider did not count and the bridge estimated; absent otherwise"`
 }
 
-// Total is what a query used.
+// Total is the number of tokens that a query used.
 func (u Usage) Total() int { return u.Input + u.Output }

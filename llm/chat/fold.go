@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An Answer is what a model said, whole.
+// An Answer is a whole answer of a model.
 type Answer struct {
 	Segments []Segment
 	Finish   Finish

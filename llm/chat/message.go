@@ -58,9 +58,9 @@ type ToolCall struct {
 	Raw  string          `json:"raw,omitempty" doc:"arguments byte for byte as the model wrote them; absent if args says the same"`
 }
 
-// Opaque is what a provider wants back to the byte and nobody else
-// understands: a thought signature, a signed thinking block, encrypted
-// reasoning. It goes back only to where it came from.
+// Opaque is data that a provider wants back to the byte and nobody else understands: a
+// thought signature, a signed thinking block, encrypted reasoning. It goes back only to
+// where it came from.
 type Opaque struct {
 	Origin string          `json:"origin" doc:"wire format and model family that data goes back to, such as anthropic"`
 	Data   json.RawMessage `json:"data" doc:"JSON that the provider wants back byte for byte; only the provider understands it"`

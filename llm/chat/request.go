@@ -10,8 +10,8 @@ type Request struct {
 	Options  Options
 }
 
-// A Tool is what a model may ask to have run. Names are dotted, as inside the
-// bridge; adapters encode them for wires where that is illegal.
+// A Tool is a function that a model may call. Names are dotted, as inside the bridge;
+// adapters encode them for wires where that is illegal.
 type Tool struct {
 	Name        string
 	Description string

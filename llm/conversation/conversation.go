@@ -37,7 +37,7 @@ func (s *Conversation) KeptFor() protocol.Party {
 	return protocol.Party{Kind: s.Kind, Space: s.Space, ID: s.Owner}
 }
 
-// A Turn is what a user said and all that was made of it.
+// A Turn is a user's message and all messages that answer it.
 type Turn struct {
 	Messages []chat.Message  `json:"messages"`
 	Task     protocol.TaskID `json:"task_id,omitempty"` // that it was parked as

@@ -21,7 +21,7 @@ type order struct {
 	rest string
 }
 
-// help is what /help answers.
+// help is the answer to /help.
 const help = `/help                      this list
 /reset                     forget what was said, and unlock the tools
 /tools [PATTERN]           the tools you may call; * marks those that the model may use

@@ -6,8 +6,8 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// Health is how the calls of a conversation went. It outlives an answer: what
-// is locked stays so until somebody resets it.
+// Health is the record of a conversation's recent calls. It outlives an answer: locked
+// tools stay so until a reset.
 type Health struct {
 	Recent []bool `json:"recent,omitempty"` // of the last calls, the latest last: whether they failed
 	Locked string `json:"locked,omitempty"` // why no tool may be called any more, "" if they may

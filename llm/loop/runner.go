@@ -75,7 +75,8 @@ func New(o Options) *Runner {
 // Limits are the bounds of the runner.
 func (r *Runner) Limits() Limits { return r.limits }
 
-// A Conversation is what a model is to go on with, using tools.
+// A Conversation is the input of a loop: a question to a model, and the tools that it may
+// use.
 type Conversation struct {
 	model.Question          // its messages end with what the user says
 	Tools          []string // patterns of names
@@ -94,7 +95,7 @@ type Conversation struct {
 	Parking
 }
 
-// A Turn is what came of it.
+// A Turn is the result of a loop.
 type Turn struct {
 	*model.Reply          // the last one, with usage, cost and time of all; nil after an error
 	Tools        *ToolUse // what became of the tools

@@ -27,7 +27,7 @@ type step struct {
 	Attempt  int              `json:"attempt,omitempty"`  // how often it was begun anew, as that can do no harm
 }
 
-// An outcome is what became of one call, as the loop goes on with it.
+// An outcome is the result of one call, as the loop goes on with it.
 type outcome struct {
 	Message chat.Message `json:"message"`
 	Report  ToolReport   `json:"report"`

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A ToolUse is what became of the tools in an answer.
+// A ToolUse is the use of tools in an answer.
 type ToolUse struct {
 	Rounds  int          `json:"rounds" doc:"number of questions to the model"`
 	Calls   []ToolReport `json:"calls" doc:"the calls it made, in order"`
@@ -19,7 +19,7 @@ type ToolUse struct {
 	Notices []string     `json:"notices,omitempty" doc:"texts that the model was told besides results, and tools that were left out"`
 }
 
-// A ToolReport is what became of one call.
+// A ToolReport is the outcome of one call.
 type ToolReport struct {
 	CallID    string          `json:"call_id" doc:"id of the call, unique in the model's answer"`
 	Name      string          `json:"name" doc:"of the tool"`

@@ -119,7 +119,7 @@ func (t *treasury) configure(budgets []Budget) {
 	t.budgets = budgets
 }
 
-// A demand is what a query wants of the budgets it is under.
+// A demand is the amount that a query needs of its budgets.
 type demand struct {
 	tokens int64 // of the question, and of the answer if that is bounded
 	open   bool  // the answer is not bounded: it gets a share of the rest

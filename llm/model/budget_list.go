@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// BudgetView is how far a budget is used up by one of those that it bounds.
+// BudgetView is the use of a budget by one of its spenders.
 type BudgetView struct {
 	Per      string           `json:"per" enum:"principal,key,space" doc:"unit that has a budget of its own"`
 	Space    protocol.SpaceID `json:"space_id" doc:"space of who spends it"`
@@ -132,7 +132,7 @@ func (t *treasury) account(p *purse, from, to time.Time) (spent, here, reserved 
 	return spent, own, reserved
 }
 
-// A purseOwner is who spends a budget: a principal, one of its keys, or a space.
+// A purseOwner is the spender of a budget: a principal, one of its keys, or a space.
 type purseOwner struct {
 	protocol.Party        // of a space, only Space
 	Key            string // id of the API key

@@ -41,7 +41,7 @@ type answerCache struct {
 	spaces map[string]*spaceAnswers
 }
 
-// CacheStatus is how full the cache of a space is.
+// CacheStatus is the use of a space's cache.
 type CacheStatus struct {
 	Answers int   `json:"answers" doc:"answers that are kept for the space"`
 	Bytes   int   `json:"bytes" doc:"bytes of these"`
@@ -50,7 +50,7 @@ type CacheStatus struct {
 	Shared  bool  `json:"shared" doc:"true if an answer is for everybody in the space, not for the one alone who asked"`
 }
 
-// status is how full the cache of a space is.
+// status is the use of a space's cache.
 func (c *answerCache) status(space string, config CacheConfig) CacheStatus {
 	st := CacheStatus{Limit: cmp.Or(config.Bytes, defaultCacheBytes), TTL: config.TTL.Milliseconds(), Shared: config.Shared}
 	c.mu.Lock()

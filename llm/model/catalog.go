@@ -47,7 +47,7 @@ type provider struct {
 	server  []attribute.KeyValue // its address, for spans
 }
 
-// A model is what callers name.
+// A model is a configured model with its targets.
 type model struct {
 	ModelConfig
 	targets []target // by priority

@@ -71,7 +71,7 @@ type ModelConfig struct {
 	Dimensions int       `yaml:"dimensions,omitempty"` // of vectors; 0 leaves it to the model
 }
 
-// A ModelKind is what a model is for.
+// A ModelKind is the purpose of a model.
 type ModelKind string
 
 // The kinds of models.

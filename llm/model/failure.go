@@ -34,7 +34,7 @@ func (f *failures) add(p *provider, err *chat.Error) {
 // maxFailures bounds how many of them a caller is told.
 const maxFailures = 8
 
-// A FailureReport is what a caller is told of one provider's failure.
+// A FailureReport is one provider's failure, for callers.
 type FailureReport struct {
 	Provider string         `json:"provider"`
 	Reason   chat.ErrorKind `json:"reason"`

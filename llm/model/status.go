@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Status is how the models fare that a space may use.
+// Status is the state of the models that a space may use.
 type Status struct {
 	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if the last request to some provider failed; unavailable if all are left alone; unconfigured without any"`
 	Uptime         float64          `json:"uptime" doc:"seconds since the service started"`
@@ -28,7 +28,7 @@ type BridgeStatus struct {
 	Providers      []ProviderStatus `json:"providers" doc:"the providers as it sees them"`
 }
 
-// ProviderStatus is how one provider fares.
+// ProviderStatus is the state of one provider.
 type ProviderStatus struct {
 	Name           string `json:"name" doc:"name of the provider"`
 	Wire           string `json:"wire" doc:"protocol that it speaks: openai, responses, anthropic or gemini"`

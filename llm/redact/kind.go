@@ -36,7 +36,7 @@ var kinds = map[string]func(text string) []span{
 // Kinds are the kinds of values that have a rule, in order.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// A form is what a value looks like. Most of a text is none: patterns are
+// A form is the pattern of a kind of value. Most of a text matches none: patterns are
 // tried only where enough of their characters stand in a row.
 type form struct {
 	of      *[256]bool // the characters of values

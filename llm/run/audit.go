@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// An auditLine is what a run's log says of a call: sizes and hashes, and no
-// contents. Refused calls are there too.
+// An auditLine is the entry of a call in a run's log: sizes and hashes, and no contents.
+// Refused calls are there too.
 type auditLine struct {
 	At           time.Time  `json:"at"`
 	Turn         string     `json:"turn"`

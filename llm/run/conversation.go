@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// A conversation is what a model is told and what it has said. Its messages
-// are never changed in place: requests share them.
+// A conversation is the messages to and from a model. Its messages are never changed in
+// place: requests share them.
 type conversation struct {
 	system []chat.Message
 	talk   []chat.Message

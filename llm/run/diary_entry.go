@@ -18,15 +18,15 @@ type entry struct {
 	Rest   *restEntry   `json:"rest,omitempty"`
 }
 
-// A requestEntry is what a request says that the one before did not.
+// A requestEntry is the difference of a request from the one before.
 type requestEntry struct {
 	System []chat.Message `json:"system,omitempty"` // nil: as before
 	Anew   bool           `json:"anew,omitempty"`   // Added is all of it
 	Added  []chat.Message `json:"added,omitempty"`
 }
 
-// A turnEntry is what the model was asked and has answered. It is written
-// before anything is done about it.
+// A turnEntry is a request to the model and its answer. It is written before anything is
+// done about it.
 type turnEntry struct {
 	N         int               `json:"n"`
 	At        time.Time         `json:"at"`
@@ -45,7 +45,7 @@ type turnEntry struct {
 	Took      time.Duration     `json:"took,omitempty"`
 }
 
-// A toolsEntry is what came of a turn.
+// A toolsEntry is the outcome of a turn.
 type toolsEntry struct {
 	N        int            `json:"n"`
 	Runs     []ToolRun      `json:"runs,omitempty"`

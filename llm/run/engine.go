@@ -108,7 +108,7 @@ type engine struct {
 	stop  *Stop      // where the run came to rest by its calls, nil if it did not
 }
 
-// A word is what makes a run go on.
+// A word is the input that makes a run go on.
 type word struct {
 	intent Intent
 	input  *string        // of the user, nil for none

@@ -71,7 +71,7 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 	return s.begin(ctx, l, o, o.next(ctx, p.Input))
 }
 
-// next is how a run goes on when its user says so.
+// next is the word that continues a run at its user's request.
 func (o *opened) next(ctx context.Context, input *string) word {
 	if o.story.rest == nil || !o.story.rest.clean() {
 		w := o.again(ctx)

@@ -42,7 +42,7 @@ type StatusResult struct {
 	Trouble   string              `json:"state_error,omitempty" doc:"reason why none of these can be told"`
 }
 
-// A Graph is what a workflow is made of.
+// A Graph is the steps of a workflow and the ways between them.
 type Graph struct {
 	Entry string `json:"entry_node_id" doc:"step it begins with"`
 	Nodes []Node `json:"nodes" doc:"its steps"`
@@ -64,7 +64,7 @@ type Edge struct {
 	NextStep
 }
 
-// A NextStep is where a run can go.
+// A NextStep is a step that a run can go to next.
 type NextStep struct {
 	To        string `json:"to" doc:"the step"`
 	Label     string `json:"label" doc:"the way there"`

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// Phase is how far a run has come.
+// Phase is the state of a run.
 type Phase string
 
 // The phases of a run. Only Completed is final.
@@ -38,7 +38,7 @@ const (
 	IntentResume   Intent = "resume"
 )
 
-// A Stop is how a run came to rest.
+// A Stop is the reason why a run came to rest.
 type Stop struct {
 	Phase     Phase
 	Code      fault.Code // why, if not because it was done or has a question
@@ -53,7 +53,7 @@ func stopped(phase Phase, code fault.Code, format string, args ...any) Stop {
 	return Stop{Phase: phase, Code: code, Reason: fmt.Sprintf(format, args...)}
 }
 
-// A Question is what a model asks the user.
+// A Question is a question of a model to the user.
 type Question struct {
 	CallID  string   `json:"call_id" doc:"id of the call of ui.ask_user"`
 	Text    string   `json:"question" doc:"question"`

@@ -49,8 +49,8 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// And is what both policies allow: flags both set, the lesser of limits, what
-// both lists have.
+// And is the intersection of both policies: flags that both set, the lesser of limits,
+// entries of both lists.
 func (p Policy) And(q Policy) Policy {
 	return Policy{
 		FS: FSPolicy{

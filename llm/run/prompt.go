@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/pack"
 )
 
-// A Position is where a run stands in its workflow.
+// A Position is the place of a run in its workflow.
 type Position struct {
 	Node      *pack.Node // the effective current one
 	Next      []pack.Edge
@@ -56,7 +56,7 @@ const autopilotRules = `
 
 Autopilot is on: decide yourself whatever can be decided, say why in decisionLog, and ask the user only for what nobody else can know.`
 
-// A prompt is what the texts for a model are made of.
+// A prompt is the material of the texts for a model.
 type prompt struct {
 	mode      Mode
 	autopilot bool

@@ -164,8 +164,8 @@ func (s *Service) reopen(ctx context.Context, r *Record, claim uint64) (*opened,
 	return o, err
 }
 
-// again is how a run is taken up that broke off. A workflow has its documents
-// for that, a conversation the words so far.
+// again is the word that resumes an interrupted run: a workflow from its documents, a
+// conversation from its messages so far.
 func (o *opened) again(ctx context.Context) word {
 	w := word{intent: IntentResume, input: o.story.unheard(o.workspace.mode, o.workspace.node(ctx))}
 	if o.workspace.mode != ModeRun {

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/pack"
 )
 
-// A destination is where a word to an agent leads.
+// A destination is the menu item that a word to an agent selects.
 type destination struct {
 	item   *pack.MenuItem   // it means
 	offers []*pack.MenuItem // it may mean; the user is asked which

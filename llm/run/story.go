@@ -102,9 +102,8 @@ func (s *story) conversation() []chat.Message {
 	return s.talk
 }
 
-// unheard is what the user has said and the model does not know: a workflow
-// begins anew with what its documents say, so that is whatever was said in the
-// node it is in.
+// unheard is the user's input that the model does not know. A workflow begins anew from
+// its documents, so that is any input in the current node.
 func (s *story) unheard(mode Mode, node string) *string {
 	if s.word == nil || s.word.Input == nil {
 		return nil

@@ -30,8 +30,8 @@ type Catalogue interface {
 	Law() tools.Law
 }
 
-// A toolkit is what one run can do: the tools of its own and, as far as policy
-// goes, those of the bridge. It implements [hands].
+// A toolkit is the tools of one run: its own and, as far as policy permits, those of the
+// bridge. It implements [hands].
 type toolkit struct {
 	executor  Executor
 	bridge    Catalogue // nil: none
@@ -325,7 +325,7 @@ func (k *toolkit) insist(ctx context.Context, box *tools.Toolbox, c *chat.ToolCa
 	return h
 }
 
-// A toolResult is what a model reads of a tool that is not of the run's own.
+// A toolResult is the result of a bridge's tool, as a model reads it.
 type toolResult struct {
 	OK       bool            `json:"ok"`
 	Result   json.RawMessage `json:"result,omitempty"`

@@ -22,13 +22,13 @@ type Turn struct {
 	UIAfter     *UIAfter     `json:"uiAfter,omitempty" doc:"state of the run after the turn"`
 }
 
-// A TurnRequest is what a model was asked, in the words of OpenAI's protocol.
+// A TurnRequest is a request to a model, in the format of OpenAI's protocol.
 type TurnRequest struct {
 	Messages []json.RawMessage `json:"messages" doc:"system, user, assistant and tool messages"`
 	Tools    []json.RawMessage `json:"tools" doc:"the tools it was offered"`
 }
 
-// A TurnResponse is what a model answered.
+// A TurnResponse is the answer of a model.
 type TurnResponse struct {
 	Assistant    json.RawMessage `json:"assistant" doc:"the assistant message"`
 	Segments     []chat.Segment  `json:"segments" doc:"the same with all that the provider sent: reasoning, media, opaque fields"`

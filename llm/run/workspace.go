@@ -13,8 +13,8 @@ import (
 	"github.com/aibridge/aibridge/llm/run/toolhost"
 )
 
-// A workspace is what a run works on: a package, one of its workflows or
-// agents, and the mounts. It implements [navigator].
+// A workspace is the material of a run: a package, one of its workflows or agents, and
+// the mounts. It implements [navigator].
 type workspace struct {
 	mode     Mode
 	pkg      *pack.Package  // nil in a chat

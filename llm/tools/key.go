@@ -25,9 +25,9 @@ func withCheck(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, checkKey{}, check)
 }
 
-// CheckOf is what says why the tool that is called under a context is not to be
-// called any more: it has changed, or is gone. Who waits before it passes the
-// call on asks once more. It is nil if nothing is known.
+// CheckOf is the check of the tool that is called under a context. It returns the reason
+// why the tool may not be called any more: it has changed, or is gone. Who waits before
+// it passes the call on asks once more. It is nil if nothing is known.
 func CheckOf(ctx context.Context) func() error {
 	check, _ := ctx.Value(checkKey{}).(func() error)
 	return check

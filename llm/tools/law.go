@@ -27,7 +27,7 @@ func (c *Catalogue) Under(law Law) *Catalogue {
 // Law is the law of the catalogue, nil if there is none.
 func (c *Catalogue) Law() Law { return c.law }
 
-// A judgment is what the law says of some tools to those of one standing.
+// A judgment is the law's verdict on some tools, for principals of one standing.
 type judgment struct {
 	standing  any
 	tools     []*Tool

@@ -19,7 +19,7 @@ type node struct {
 	rest    *node   // what these must be, nil for any
 }
 
-// A kind is what a node has to be.
+// A kind is the JSON type that a node requires.
 type kind uint8
 
 const (

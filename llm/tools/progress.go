@@ -7,13 +7,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Progress is how far a call is, as whoever does the work tells it.
+// Progress is the progress of a call, as its worker reports it.
 type Progress struct {
 	Percent float64 // 0 to 100, 0 if it is not known
 	Message string
 }
 
-// A Log is what whoever does the work has to say meanwhile.
+// A Log is a log message of the worker during a call.
 type Log struct {
 	Level  string // of syslog, such as warning
 	Logger string // who says it, "" if not known

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A selection is what a toolbox is made of.
+// A selection is the material of a toolbox.
 type selection struct {
 	found     []*Tool // by all sources, in their order
 	forbidden []*Tool // of these, by law

@@ -213,8 +213,7 @@ type Fault struct {
 	Required  bool
 }
 
-// An Output is what a tool gives back: a JSON value, or text, and media
-// beside it.
+// An Output is the result of a tool: a JSON value, or text, and media beside it.
 type Output struct {
 	Content  json.RawMessage
 	Text     string
@@ -236,7 +235,7 @@ const (
 	Waiting Status = "Waiting" // it was not begun: it, or a call before it, needs an approval first
 )
 
-// A Result is what became of a call. Every call has one.
+// A Result is the outcome of a call. Every call has one.
 type Result struct {
 	CallID string
 	Name   string

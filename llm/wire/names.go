@@ -18,7 +18,7 @@ type Names struct {
 	in  map[string]string
 }
 
-// A Charset is what a wire allows in the name of a tool.
+// A Charset is the set of tool names that a wire allows.
 type Charset struct {
 	Extra  string // besides letters, digits, _ and -
 	Max    int    // characters

@@ -55,8 +55,8 @@ const (
 	ClassicPackage Code = "NotSupportedClassicWorkflow" // the older form, with YAML workflows
 )
 
-// An Error is what a tool's result shows of a failure. It holds nothing that a
-// model must not see: no path of the host, no other's name.
+// An Error is a failure as a tool's result shows it. It holds nothing that a model must
+// not see: no path of the host, no other's name.
 type Error struct {
 	Code    Code           `json:"code"`
 	Message string         `json:"message"`

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// An Update is what a patch changes. Nil fields stay as they are.
+// An Update is the changes of a patch. Nil fields stay as they are.
 type Update struct {
 	StepsCompleted *Append   `json:"stepsCompleted,omitempty"` // values that are there already are not added again
 	Artifacts      *Append   `json:"artifacts,omitempty"`      // the same

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-// A Usage is what files take up.
+// A Usage is the room that files take up.
 type Usage struct {
 	Bytes int64
 	Files int // and folders

@@ -59,7 +59,7 @@ type GraphMetadata struct {
 	CompletedBy Completion `json:"completedBy,omitempty"`
 }
 
-// A Completion is what completes a run.
+// A Completion is the condition that completes a run.
 type Completion string
 
 // The completions.

@@ -87,8 +87,7 @@ type StepMeta struct {
 	Transitions   []Transition `json:"transitions,omitempty"`
 }
 
-// A Transition is what a step says of an edge that leaves it. The graph is
-// what counts.
+// A Transition is a step's description of an edge that leaves it. The graph alone counts.
 type Transition struct {
 	To            string `json:"to"`
 	Label         string `json:"label"`
@@ -213,8 +212,8 @@ type MenuItem struct {
 	WebOnly     bool             `json:"web-only,omitempty"`
 }
 
-// A ToolPolicy is what an agent, or the system, says of tools; nil says
-// nothing. Package toolhost makes of two of them what counts.
+// A ToolPolicy is the tool policy of an agent, or of the system; nil fields say nothing.
+// Package toolhost combines the two.
 type ToolPolicy struct {
 	FS *struct {
 		Enabled       *bool  `json:"enabled,omitempty"` // true if nil

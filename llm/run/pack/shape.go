@@ -23,7 +23,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/frontmatter"
 )
 
-// A shape is what one kind of file must look like: a JSON Schema in shapes/.
+// A shape is the schema of one kind of file: a JSON Schema in shapes/.
 type shape string
 
 const (

@@ -14,7 +14,7 @@ import (
 // updateFrontmatter is the only operation there is.
 const updateFrontmatter = "updateFrontmatter"
 
-// A patch is what fs.apply_patch is to do, flat beside the path or in an
+// A patch is the change that fs.apply_patch is to make, flat beside the path or in an
 // object of its own.
 type patch struct {
 	Operation string          `json:"operation"`

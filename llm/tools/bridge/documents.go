@@ -46,7 +46,7 @@ type documents struct {
 	bytes  int
 }
 
-// A page is where a document stands.
+// A page is the address of a document.
 type page struct {
 	space protocol.SpaceID
 	skill *Skill // as registered: a change makes it another page

@@ -90,7 +90,7 @@ func (g *groups) Find(ctx context.Context, env tools.Environment, name string) (
 	return g.tool, name == g.tool.Name && g.may(ctx, env.Principal, dispatchAction) == nil
 }
 
-// A selection is what a model asked for.
+// A selection is the arguments of a model's call.
 type selection struct {
 	Cap        protocol.CapID        `json:"cap_id"`
 	Group      protocol.GroupID      `json:"group_id"`
@@ -276,7 +276,7 @@ type dispatched struct {
 	} `json:"group"`
 }
 
-// A memberResult is what a model reads of one member.
+// A memberResult is the result of one member, as a model reads it.
 type memberResult struct {
 	Skill protocol.SkillID `json:"skill_id"`
 	Role  string           `json:"role,omitempty"`

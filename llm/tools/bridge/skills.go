@@ -227,8 +227,7 @@ func (s *Skills) riskOf(space protocol.SpaceID, id protocol.SkillID, capability 
 	return risk
 }
 
-// risk is what the skill declares of the risk of a capability; declared is
-// whether it has that capability.
+// risk is the declared risk of a capability; declared is whether it has that capability.
 func (s *Skill) risk(of protocol.CapabilityID) (risk string, declared bool) {
 	for i := range s.Capabilities {
 		if s.Capabilities[i].ID == of {

@@ -13,8 +13,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// prefix is how the names of all tools here begin, sourcePrefix how it is said
-// where they come from.
+// prefix begins the names of all tools here, sourcePrefix the name of their source.
 const (
 	prefix       = "mcp."
 	sourcePrefix = "mcp:"

@@ -34,8 +34,8 @@ type listed[T any] struct {
 	hash string // of all that it says, hexadecimal
 }
 
-// A library is what a server has to read: resources, templates of their URIs,
-// and prompts, each in the order of their keys.
+// A library is the readable offer of a server: resources, templates of their URIs, and
+// prompts, each in the order of their keys.
 type library struct {
 	readable  bool   // it has resources at all
 	sum       string // names the offer

@@ -72,7 +72,7 @@ type TemplateState struct {
 	Description string `json:"description,omitempty" doc:"description by the server"`
 }
 
-// A ResourcesState is what operators see of a server's resources.
+// A ResourcesState is the state of a server's resources, for operators.
 type ResourcesState struct {
 	State string `json:"state" doc:"approved, new, or none if the server has none"`
 	Total int    `json:"total" doc:"number of those that it lists; mcp.resource.list has them once they are approved"`

@@ -105,7 +105,7 @@ func (l *connection) logged(p *sdk.LoggingMessageParams) {
 	}
 }
 
-// line is what a server logs, which the bridge's log has, too.
+// line is a log message of a server. It also goes to the bridge's log.
 func (l *connection) line(p *sdk.LoggingMessageParams) logLine {
 	line := logLine{Level: short(string(p.Level), 16), Logger: short(p.Logger, 128), Text: short(textOf(p.Data), maxLog)}
 	l.service.opts.Log.Log(context.Background(), slog.LevelDebug, "an MCP server logs", "server", l.config.Name, "level", line.Level, "logger", line.Logger, "text", line.Text)

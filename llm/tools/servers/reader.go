@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// readerName is how the tool is called, behind the server's name, by which
-// models read resources. A tool of the server's own has the name before it.
+// readerName is the name, behind the server's, of the tool by which models read
+// resources. A tool of the server's own has the name before it.
 const readerName = "read_resource"
 
 // readerFor is the tool that reads the resources of the server. There is one if the

@@ -51,8 +51,8 @@ type Options struct {
 	Invoke  Invoke
 	May     May
 	Version string // of the bridge, which servers are told
-	// Instance is how the bridge's own MCP door tells that it is this one, ""
-	// without a door.
+	// Instance is the id by which the bridge's own MCP door is recognised, "" without a
+	// door.
 	Instance string
 	Tracer   trace.Tracer // nil traces nothing
 	Log      *slog.Logger

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 )
 
-// An errand is what a server is asked: a method, and the name of what it is about.
+// An errand is a request to a server: a method, and the name of its subject.
 type errand struct {
 	method string
 	about  attribute.KeyValue

@@ -51,7 +51,7 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
-// A contentBlock is what a block begins with, or is.
+// A contentBlock is the beginning of a streamed block, or a whole block.
 type contentBlock struct {
 	Type     string          `json:"type"`
 	Text     wire.Text       `json:"text"`

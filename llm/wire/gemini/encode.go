@@ -231,8 +231,8 @@ func mediaPart(s chat.Segment) part {
 	return part{InlineData: &inlineData{MimeType: s.MIMEType, Data: s.Data}}
 }
 
-// A keepsake is what a part came with and goes back with. Neither of them is
-// ever invented: the API checks signatures, and ids are only for models that
+// A keepsake is the metadata that a part came with, to be sent back with it. Neither
+// field is ever invented: the API checks signatures, and ids are only for models that
 // give some.
 type keepsake struct {
 	Signature string `json:"thoughtSignature,omitempty"`

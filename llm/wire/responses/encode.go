@@ -243,8 +243,8 @@ func answered(m chat.Message, names *wire.Names, parts *wire.Parts) (items []any
 	return items
 }
 
-// A keepsake is what belongs to a message besides its text: models lose their
-// place in a long turn without its phase.
+// A keepsake is the metadata of a message: models lose their place in a long turn without
+// its phase.
 type keepsake struct {
 	Phase string `json:"phase,omitempty"`
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// A Reply is what the server answers once.
+// A Reply is one answer of the server.
 type Reply struct {
 	Status int // 200 if 0
 	Header map[string]string
@@ -39,7 +39,7 @@ func JSON(status int, body string) Reply {
 	return Reply{Status: status, Header: map[string]string{"Content-Type": "application/json"}, Pieces: []string{body}}
 }
 
-// A Request is what the server was asked.
+// A Request is a request that the server has received.
 type Request struct {
 	Method, Path string
 	Header       http.Header

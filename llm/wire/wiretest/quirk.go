@@ -21,9 +21,8 @@ import (
 // A Maker makes a provider that speaks through a client.
 type Maker func(*wire.Client) chat.Provider
 
-// A quirk is what a service was seen to say, as recorded: NAME.sse is a stream,
-// NAME.json an answer in one piece, of the status that its name begins with or
-// of 200.
+// A quirk is a recorded answer of a service: NAME.sse is a stream, NAME.json an answer in
+// one piece, of the status that its name begins with or of 200.
 type quirk struct {
 	name   string
 	status int
