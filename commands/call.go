@@ -122,9 +122,9 @@ func (c *Call) SendEventsTo(emit func(event string, data any)) {
 	c.onEvent = emit
 }
 
-// Skew is how far the clock of the sender is ahead of the bridge's, by the
-// timestamp of the request and what its way took: negative if it is behind. It
-// is not known of a request without a timestamp.
+// Skew is the lead of the sender's clock over the bridge's, by the timestamp of the
+// request and the time of its transmission: negative if it is behind. It is not known of
+// a request without a timestamp.
 func (c *Call) Skew() (ahead time.Duration, known bool) {
 	if c.request == nil || c.request.Timestamp == 0 {
 		return 0, false

@@ -57,7 +57,7 @@ type entry struct {
 	joined  []*Call // who wait for the same answer
 }
 
-// An outcome is how a call ended.
+// An outcome is the end of a call.
 type outcome struct {
 	result   []byte // raw JSON; with an error, the part done before it
 	err      *protocol.Error

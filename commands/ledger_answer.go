@@ -24,7 +24,7 @@ type answerPage struct {
 	live int // answers in it that were not dropped
 }
 
-// An answerAt is where an answer is: the number of its page, and where in it.
+// An answerAt is the place of an answer: the number of its page, and the offset in it.
 type answerAt struct {
 	page   int64
 	offset int32

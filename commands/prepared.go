@@ -51,7 +51,7 @@ type plan struct {
 	permitted atomic.Pointer[permission]
 }
 
-// A permission is what the authorizer has allowed for the calls of a plan.
+// A permission is the authorizer's decision for the calls of a plan.
 type permission struct {
 	who   *protocol.Principal
 	epoch uint64

@@ -15,7 +15,7 @@ import (
 // so that calls in a list can be held.
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
-// A spare is what a call leaves to the next one that is made of it.
+// A spare is the part of a call that is reused by the next one.
 type spare struct {
 	claimed func(error) // the methods of these names
 	finish  func(json.RawMessage, error)
@@ -26,13 +26,14 @@ type spare struct {
 // maxSpareParams is the largest room for params that is kept, in bytes.
 const maxSpareParams = 16 << 10
 
-// A Room is what a [Prepared] needs for a call. It is used again with the call.
+// A Room is the working memory of a [Prepared] for a call. It is used again with the
+// call.
 type Room interface {
 	// Empty forgets what the room held.
 	Empty()
 }
 
-// Room is what [Call.Leave] was told of an earlier call, nil if there is none.
+// Room is the room that [Call.Leave] left of an earlier call, nil if there is none.
 func (c *Call) Room() Room { return c.spare.room }
 
 // Leave says that the caller looks at the call no more once done has returned, nor does

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// A sign is what a bridge tells the others of an agent: that it is alive there,
+// A sign is the message of a bridge to the others about an agent: that it is alive there,
 // and by which way it is asked. Signs are told when that changes, not with every
 // heartbeat, and end with the process of the bridge (docs/decisions/0018).
 type sign struct {
@@ -90,9 +90,8 @@ func (a *away) of(from ask.Bridge, before uint64) (keys []ask.AgentKey) {
 	return keys
 }
 
-// elsewhere is what other bridges have of an agent: whether it is alive there, and
-// the sign of the one where it was connected last, or else of one where it can be
-// asked.
+// elsewhere is the presence of an agent at other bridges: whether it is alive there, and
+// the sign of the one where it was connected last, or else of one where it can be asked.
 func (a *away) elsewhere(key ask.AgentKey) (alive bool, best *sightingAway) {
 	list := a.agents[key]
 	for i := range list {

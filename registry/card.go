@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// A Card is what everybody may know about an agent. It is retained on the
-// agent's card topic (docs/protocol.md#presence) and follows every change.
+// A Card is the public description of an agent. It is retained on the agent's card topic
+// (docs/protocol.md#presence) and follows every change.
 type Card struct {
 	Version   string           `json:"version"` // of the protocol
 	AgentID   protocol.AgentID `json:"agent_id"`

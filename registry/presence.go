@@ -158,7 +158,7 @@ func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Age
 	}
 }
 
-// tickOf is how closely the leases of a heartbeat interval are watched.
+// tickOf is the precision with which the leases of a heartbeat interval are watched.
 func tickOf(heartbeat time.Duration) time.Duration {
 	return max(heartbeat/30, 10*time.Millisecond)
 }
@@ -303,7 +303,7 @@ func (b *board) turn(p *presence, online bool, at time.Time, reason string) {
 	b.changed(p.agent, online, reason)
 }
 
-// A sighting is what the board can say about an agent.
+// A sighting is the presence of an agent at a moment.
 type sighting struct {
 	online    bool
 	suspended bool // the certificate it was registered with has ended

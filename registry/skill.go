@@ -24,7 +24,7 @@ const (
 // RouteCapability is the capability by which route agents are discovered.
 const RouteCapability protocol.CapabilityID = "route"
 
-// A Skill is what its agents say about it (docs/commands.md#skillregister).
+// A Skill is the declaration of a skill by its agents (docs/commands.md#skillregister).
 type Skill struct {
 	ID           protocol.SkillID `json:"skill_id" doc:"unique in its space"`
 	Name         string           `json:"name" len:"1-128" text:"line" doc:"for people"`

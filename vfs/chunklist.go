@@ -36,7 +36,7 @@ type chunkList struct {
 	states []state
 }
 
-// A spot is where a chunk is.
+// A spot is the place of a chunk.
 type spot struct {
 	blob   int   // 0 is the version's own blob, n is shared[n-1]
 	offset int64 // there

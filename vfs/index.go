@@ -45,7 +45,7 @@ type groupIndex struct {
 	changes  map[string]uint64   // the last one, by folder at the top, "" for all; see [Space.Revision]
 }
 
-// A content is where to find bytes with a known sum.
+// A content is the place of bytes with a known sum, with its references.
 type content struct {
 	blobPosition
 	refs int

@@ -49,7 +49,7 @@ type Version struct {
 	Damaged uint64 `json:"damaged,omitempty"`
 }
 
-// A blobPosition is where a content is in the blobs.
+// A blobPosition is the place of a content in the blobs.
 type blobPosition struct {
 	blob   string
 	offset int64

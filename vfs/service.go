@@ -152,8 +152,8 @@ func (s *Service) For(ctx context.Context, who *protocol.Principal, group string
 	return files, err
 }
 
-// Usage is how much room the bridge's own VFS has for a principal's space, to
-// those who manage it. Others see what the groups take that they may read.
+// Usage is the use of the bridge's own VFS by a principal's space, for managers of the
+// space. Others see the use by the groups that they may read.
 func (s *Service) Usage(ctx context.Context, who *protocol.Principal) (Usage, error) {
 	files := s.opts.Store.Space(who.Home())
 	usage, err := measure(ctx, files)

@@ -91,7 +91,7 @@ func (o Order[T]) Select(all iter.Seq[T], sort string, p Page) (Selection[T], er
 	return first.selection(total), nil
 }
 
-// A column is what one list is sorted by.
+// A column is the sort key of a list.
 type column[T any] struct {
 	id         func(T) string
 	key        func(T) Key // nil: the id alone
@@ -107,7 +107,7 @@ func (o Order[T]) by(sort string) (column[T], error) {
 	return c, nil
 }
 
-// A position is where an item stands in the order.
+// A position is the place of an item in the order.
 type position struct {
 	key Key
 	id  string

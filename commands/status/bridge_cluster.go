@@ -19,7 +19,7 @@ var bridgeCluster = commands.Spec{
 // ClusterParams are the params of bridge.cluster: none.
 type ClusterParams struct{}
 
-// A Cluster is what a bridge knows of the place it has among others.
+// A Cluster is the place of a bridge in its cluster, as it knows it.
 type Cluster struct {
 	Store    Store    `json:"store" enum:"embedded,nats" doc:"place of the state: in NATS within this process, or in NATS servers"`
 	Servers  []string `json:"servers,omitempty" doc:"addresses of the NATS servers, without passwords, or of the bridges that keep the state; absent if the bridge is alone"`
@@ -60,7 +60,7 @@ type Peer struct {
 	Dropped  uint64 `json:"dropped" doc:"messages of QoS 0 that it did not get because it does not keep up"`
 }
 
-// A Way is how messages go to another bridge.
+// A Way is the route of messages to another bridge.
 type Way string
 
 // The ways to another bridge.

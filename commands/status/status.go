@@ -20,7 +20,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// minutes is how far back readings go.
+// minutes is the age of the oldest readings.
 const minutes = 60
 
 // Options configure a [Service]. Metrics is needed.
@@ -56,7 +56,7 @@ type Service struct {
 	latest sample
 }
 
-// A sample is what the metrics said at a time.
+// A sample is the values of the metrics at a time.
 type sample struct {
 	at      time.Time
 	values  map[string]float64
@@ -99,7 +99,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// fresh is how old a sample may be that is shown as the present.
+// fresh is the greatest age of a sample that is shown as the present.
 const fresh = 2 * time.Second
 
 // take takes a sample, and keeps it as one of the minutes or as the latest.

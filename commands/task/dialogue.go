@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Dialogue is what a task that a message began belongs to.
+// A Dialogue is the conversation of a task that a message began.
 type Dialogue struct {
 	Context   string          `json:"context_id" doc:"the conversation that it belongs to"`
 	Agent     string          `json:"agent,omitempty" doc:"the set of skills that the message was for; absent for the bridge"`

@@ -37,7 +37,7 @@ type Group struct {
 	Rollout    *Rollout              `json:"rollout,omitempty" doc:"of a rollout: how it proceeds"`
 }
 
-// A Rollout is how a dispatch to a fleet proceeds.
+// A Rollout is the progress of a dispatch to a fleet.
 type Rollout struct {
 	Selector   string     `json:"selector,omitempty" doc:"selector that chose the members"`
 	Continuous bool       `json:"continuous,omitempty" doc:"true if others may join"`

@@ -34,8 +34,8 @@ type Options struct {
 	// records named before it was called have ended; nil: all.
 	Owner    string
 	Orphaned func(ctx context.Context) (func(owner string) bool, error)
-	// Elsewhere is how a task is cancelled that another process carries out; ok is
-	// false if this one does. Nil where there is no other.
+	// Elsewhere returns the function that cancels a task of another process; ok is false
+	// if this one does. Nil where there is no other.
 	Elsewhere  func(*Task) (cancel func(ctx context.Context, reason string) (Task, error), ok bool)
 	MaxRunning int // tasks at once, default 1000; more are pending
 	MaxTasks   int // running and pending ones, default 10 000; more are refused

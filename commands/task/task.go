@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A State is how far a task has come.
+// A State is the state of a task.
 type State string
 
 // The states of a task. Only pending, waiting and running ones change.

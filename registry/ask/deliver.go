@@ -78,8 +78,7 @@ func (d *delivery) marked(limits protocol.Limits) ([]byte, error) {
 	return request.Append(nil), nil
 }
 
-// A requestBuffer is what a request to an agent on MQTT is written in. It is used
-// again.
+// A requestBuffer is the buffer for a request to an agent on MQTT. It is used again.
 type requestBuffer struct {
 	envelope, correlation []byte
 	properties            []protocol.UserProperty

@@ -61,7 +61,7 @@ type Peer struct {
 	Endpoints []string // of the skill
 }
 
-// A Way is how requests get to an agent: the first that is there.
+// A Way is the route of requests to an agent: the first of its fields that is set.
 type Way struct {
 	Bridge    Bridge        // that it is connected to, zero for this one
 	Topics    Topics        // MQTT, zero without a client that listens

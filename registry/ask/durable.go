@@ -94,7 +94,7 @@ func (s *Service) listen(d *Durable) (*exchange, bool) {
 	return &w.exchange, true
 }
 
-// peerOf is whom an invocation goes to: its agent, or its skill.
+// peerOf is the receiver of an invocation: its agent, or its skill.
 func (s *Service) peerOf(d *Durable) (to Peer, ok bool) {
 	if d.Agent != "" {
 		to.Agent, ok = s.opts.Directory.Agent(AgentKey{d.Space, d.Agent})

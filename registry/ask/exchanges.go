@@ -19,7 +19,7 @@ type exchanges struct {
 	turn    uint64             // breaks ties between equally busy agents
 }
 
-// A load is what an agent is at: a list of exchanges.
+// A load is the open exchanges of an agent, as a list.
 type load struct {
 	first *exchange
 	n     int
@@ -57,9 +57,8 @@ type waiter interface {
 	event(name string, data []byte)
 }
 
-// An outcome is how an exchange ended: with a result, which is good until whoever
-// hears it returns, or with a failure. With neither the bridge gave up: deadline,
-// cancellation.
+// An outcome is the end of an exchange: a result, which is valid until the waiter's hear
+// returns, or a failure. With neither the bridge gave up: deadline, cancellation.
 type outcome struct {
 	answered bool
 	result   json.RawMessage

@@ -44,7 +44,7 @@ func (f *failure) final(idempotent bool) *protocol.Error {
 	return &protocol.Error{Code: protocol.TargetUnavailable, Message: f.err.Message, Details: f.err.Details}
 }
 
-// A target is what a request is sent to.
+// A target is the receiver of a request.
 type target struct {
 	what string // agent, endpoint
 	id   string

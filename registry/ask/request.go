@@ -30,7 +30,7 @@ type Request struct {
 // MQTT.
 func (r *Request) Alone() bool { return r.alone }
 
-// A Callee is what a request is meant for, whichever agent it goes to.
+// A Callee is the target of a request, whichever agent it goes to.
 type Callee interface {
 	// Others are the peers to ask when those that were tried have failed.
 	Others(tried []protocol.AgentID) []Peer

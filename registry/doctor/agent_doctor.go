@@ -28,7 +28,7 @@ func (p Params) Target() commands.Resource {
 	return commands.Resource{Type: "agent", ID: string(p.AgentID), Space: p.Space}
 }
 
-// A State is what a check found.
+// A State is the result of a check.
 type State string
 
 // The states of checks.
@@ -39,7 +39,7 @@ const (
 	Unknown State = "unknown" // it cannot be told
 )
 
-// A Result is what agent.doctor found.
+// A Result is the findings of agent.doctor.
 type Result struct {
 	AgentID  protocol.AgentID `json:"agent_id" doc:"id of the agent"`
 	Space    protocol.SpaceID `json:"space_id" doc:"id of the space that it lives in"`

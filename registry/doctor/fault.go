@@ -45,7 +45,7 @@ func (k Kind) family() string {
 	return first
 }
 
-// words are how a kind is told: what it means, and what to do.
+// words explain a kind: its meaning, and the remedy.
 type words struct{ what, do string }
 
 var inWords = map[Kind]words{

@@ -17,7 +17,7 @@ type Agents interface {
 	Behind(party protocol.Party, clientID string) []protocol.AgentID
 }
 
-// An Agent is what the registry knows of an agent.
+// An Agent is the registry's record of an agent.
 type Agent struct {
 	Owner        protocol.Party
 	ClientID     string // of the client that registered it, "" for other ways
@@ -66,7 +66,7 @@ type Session struct {
 type Credentials interface {
 	// Of lists the credentials of a party, those that count first.
 	Of(party protocol.Party) []Credential
-	// Principal is whom the newest of them that counts stands for, nil without one.
+	// Principal is the principal of the newest credential that counts, nil without one.
 	Principal(party protocol.Party) *protocol.Principal
 }
 

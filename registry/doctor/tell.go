@@ -21,7 +21,7 @@ type notice struct {
 	at    time.Time
 }
 
-// A subjectOfNotice is what a device is told of once a minute.
+// A subjectOfNotice is the subject of notices, of which a device gets one a minute.
 type subjectOfNotice struct {
 	space protocol.SpaceID
 	agent protocol.AgentID

@@ -96,7 +96,7 @@ type Reconcile struct {
 // IsZero reports whether nothing is declared.
 func (r Reconcile) IsZero() bool { return r == Reconcile{} }
 
-// A Shape is what a schema says about the members of an object.
+// A Shape is the members of an object, as a schema declares them.
 type Shape struct {
 	types    map[string][]string // nil of a member without a type
 	required []string

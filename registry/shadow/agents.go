@@ -29,7 +29,7 @@ type Agent struct {
 	BelongsTo func(*protocol.Principal) bool
 }
 
-// A Skill is what a skill declares of its state.
+// A Skill is the declaration of a skill about its state.
 type Skill struct {
 	Schema json.RawMessage // JSON Schema, nil if it declares none
 	// Check finds the fault of a document: the path of a member, from name down, and the

@@ -206,7 +206,7 @@ func (s *Service) reported(ctx context.Context, of ref, skill protocol.SkillID, 
 	return wrong
 }
 
-// A skillPatch is what a report says of one skill.
+// A skillPatch is the part of a report about one skill.
 type skillPatch struct {
 	skill protocol.SkillID
 	patch object
