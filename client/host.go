@@ -105,8 +105,7 @@ func (c *Client) serving() []*server {
 	return slices.DeleteFunc(c.servers(), func(s *server) bool { return !s.started() })
 }
 
-// serverOf is what answers for the agent whose request topic it is, nil without
-// any.
+// serverOf is the server of the agent whose request topic it is, nil without one.
 func (c *Client) serverOf(topic string) *server {
 	id, leaf, ok := c.Topics().Agent(topic)
 	switch {

@@ -9,7 +9,7 @@ type Recipients struct {
 	parties [2]Party
 }
 
-// A reach is how recipients are named.
+// A reach is the way in which recipients are named.
 type reach byte
 
 const (

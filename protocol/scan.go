@@ -22,8 +22,7 @@ func (k kind) String() string {
 	return [...]string{"missing", "null", "a boolean", "a number", "a string", "an object", "an array"}[k]
 }
 
-// A span is where a value stands in the scanned data. That of a string leaves
-// the quotes out.
+// A span is the place of a value in the scanned data; of a string, without the quotes.
 type span struct {
 	start, end int32
 	kind       kind

@@ -17,7 +17,7 @@ type CertificateStates interface {
 	// Valid says why the certificate with a serial does not count: 2005, 2006
 	// or 2007.
 	Valid(serial protocol.Serial) error
-	// Holder is whom the certificate with a serial stands for, or one that was
+	// Holder is the principal of the certificate with a serial, or of one that was
 	// renewed from it if it has expired.
 	Holder(serial protocol.Serial) (*protocol.Principal, error)
 }

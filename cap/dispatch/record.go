@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A State is how far a member has come.
+// A State is the state of a member.
 type State string
 
 // The states of a member. Offline is where one waits to come back; when the
@@ -26,7 +26,7 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// A Status is how far a whole dispatch has come.
+// A Status is the state of a whole dispatch.
 type Status string
 
 // The outcomes. Only InProgress changes.
@@ -38,7 +38,7 @@ const (
 	Called     Status = "cancelled"
 )
 
-// A Command is what the members of a group are to do.
+// A Command is the invocation that the members of a group get.
 type Command struct {
 	Space      protocol.SpaceID      `json:"space_id"`
 	Cap        protocol.CapID        `json:"cap_id"`
@@ -99,7 +99,7 @@ type Update struct {
 	Error   *Failure         `json:"error,omitempty"`
 }
 
-// An End is how the whole ended.
+// An End is the end of a whole dispatch.
 type End struct {
 	Outcome Status `json:"outcome"`
 	At      int64  `json:"at"` // Unix milliseconds

@@ -13,7 +13,7 @@ type Question struct {
 	Counts  Counts
 }
 
-// An Answer is what became of a question.
+// An Answer is the outcome of a question.
 type Answer struct {
 	Decided  bool // no decision is awaited any more
 	Approved bool

@@ -19,7 +19,7 @@ const (
 	maxCommand  = 64 << 10 // bytes of params and vendor data, which every wave has a copy of
 )
 
-// A State is how far a member has come.
+// A State is the state of a member.
 type State string
 
 // The states of a member.
@@ -36,7 +36,7 @@ const (
 
 var states = []State{Queued, InProgress, Succeeded, Failed, Rejected, TimedOut, Removed, Cancelled}
 
-// A Status is how far a rollout has come.
+// A Status is the state of a rollout.
 type Status string
 
 // The statuses. Scheduled, Running, Waiting, Paused and Aborted may change.

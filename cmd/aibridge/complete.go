@@ -108,7 +108,7 @@ func givenIn(words, required []string) (given map[string]string, left []string) 
 	return given, left
 }
 
-// A parameter is what a schema says of one that can be completed.
+// A parameter is the part of a parameter's schema that completion needs.
 type parameter struct {
 	Enum []any `json:"enum"`
 }

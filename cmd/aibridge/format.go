@@ -14,9 +14,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A format is how results are shown: as a table for people, or whole, as JSON,
-// YAML or the lines of a spreadsheet. It is the value of -o; --json is short for
-// -o json.
+// A format is the form in which results are shown: as a table for people, or whole, as
+// JSON, YAML or the lines of a spreadsheet. It is the value of -o; --json is short for -o
+// json.
 type format string
 
 const (

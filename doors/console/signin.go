@@ -15,7 +15,7 @@ import (
 // maxSignIn bounds the body of a request to sign in, in bytes.
 const maxSignIn = 32 << 10
 
-// A sessionView is what a page is told of who it acts for.
+// A sessionView describes to a page the principal that it acts for.
 type sessionView struct {
 	SignedIn  bool           `json:"signed_in"`
 	Principal *principalView `json:"principal,omitempty"` // absent without a signed-in principal, as the next two

@@ -106,8 +106,8 @@ func fileAnswer(description string, schema object) object {
 	return object{"description": description, "content": jsonContent(schema)}
 }
 
-// fileError is how the paths of files fail: as the source has it, with a
-// success beside the error.
+// fileError is the error response of the paths of files: an error, with success beside
+// it.
 func fileError(codes []protocol.Code) object {
 	response := errorResponse(codes)
 	schema := response["content"].(object)["application/json"].(object)["schema"].(object)

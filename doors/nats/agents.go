@@ -102,7 +102,7 @@ func (a *agents) serve() error {
 	return nil
 }
 
-// subject is where an agent is told something, or tells it.
+// subject is the subject of messages to an agent, or from it.
 func (a *agents) subject(verb, token string) string {
 	return strings.Join([]string{agentsRoot, verb, agentHarness, a.owner, token}, ".")
 }

@@ -28,7 +28,7 @@ type Router interface {
 	Handle(ctx context.Context, in commands.Inbound) *protocol.Response
 }
 
-// A Capability is what a skill can do, for those who look what there is.
+// A Capability is one capability of a skill, for clients that discover the service.
 type Capability struct {
 	Skill       protocol.SkillID
 	ID          protocol.CapabilityID

@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Prompt is what somebody says to an agent.
+// A Prompt is a message to an agent.
 type Prompt struct {
 	Principal   *protocol.Principal
 	ID          string // of the prompt, the same when it is sent again
@@ -33,7 +33,7 @@ type Prompt struct {
 	Ask func(ctx context.Context, question string) (string, error)
 }
 
-// A File is what an answer has besides text.
+// A File is an attachment of an answer.
 type File struct {
 	Name      string
 	MediaType string
@@ -61,7 +61,7 @@ type attachment struct {
 	Content  []byte `json:"content"` // base64
 }
 
-// A spoken is what a caller sends: a prompt, or the answer to a question.
+// A spoken is a message of a caller: a prompt, or the answer to a question.
 type spoken struct {
 	Prompt      *string           `json:"prompt"`
 	Attachments []json.RawMessage `json:"attachments"`

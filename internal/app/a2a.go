@@ -46,7 +46,7 @@ func openA2A(s *state, d *domains, server *broker.Broker, router *commands.Route
 	mounts[a2adoor.CardPath] = door.Card()
 }
 
-// conversations are what agents need that answer by a door of a name.
+// conversations are the options of the agents that answer by a door of a name.
 func conversations(s *state, d *domains, router *commands.Router, name string) a2adoor.Options {
 	return a2adoor.Options{
 		Name:         name,

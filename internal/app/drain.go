@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A draining is how a bridge ends in order, by a signal or because it was asked to.
+// A draining is the orderly end of a bridge, by a signal or by a command.
 type draining struct {
 	asked chan struct{} // closed when the bridge is to end
 
@@ -112,7 +112,7 @@ type drainer struct {
 // drainErrand is the errand of ending.
 const drainErrand = "bridge.drain"
 
-// A drainOrder is what a bridge that is to end is told.
+// A drainOrder is the order to a bridge that is to end.
 type drainOrder struct {
 	By     string             `json:"by"`
 	Params status.DrainParams `json:"params"`

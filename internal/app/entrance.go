@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/security/quota"
 )
 
-// The entrance is where clients come in.
+// The entrance is the listeners by which clients come in.
 type entrance struct {
 	gate      *gate.Gate
 	sockets   *listen.Sockets

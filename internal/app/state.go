@@ -10,7 +10,8 @@ import (
 	"github.com/aibridge/aibridge/security/quota"
 )
 
-// The state is what all domains and doors of a bridge stand on.
+// The state is the common ground of all domains and doors of a bridge: storage, guard,
+// quotas, clients.
 type state struct {
 	*base
 	*entrance

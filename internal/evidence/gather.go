@@ -125,7 +125,7 @@ func (l *Log) addClaim(c *commands.Claim) {
 	}
 }
 
-// A Place is where an entry goes: it numbers what the block repeats.
+// A Place is the destination of an entry: it numbers the texts that the block repeats.
 type Place struct {
 	log   *Log
 	piece *piece

@@ -17,7 +17,7 @@ type lane struct {
 	spare   []outcome
 }
 
-// An outcome is what somebody who enqueued is told.
+// An outcome is a callback with its argument.
 type outcome struct {
 	done func(error)
 	err  error

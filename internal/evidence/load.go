@@ -14,9 +14,9 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
-// doubt is how far ahead the system's clock may be when the log is opened:
-// claims that seem to have expired since the log ended may not have, and are
-// kept for a claim's life more. Later none are.
+// doubt is the time by which the system's clock may be ahead when the log is opened:
+// claims that seem to have expired since the log ended may not have, and are kept for a
+// claim's life more. Later none are.
 const doubt = 24 * time.Hour
 
 // A leftClaim is a claim that was read, and until which age of the log it is of
@@ -26,8 +26,7 @@ type leftClaim struct {
 	until time.Duration
 }
 
-// An end is where a log ends: when it was last written, by the wall clock and
-// by its age.
+// An end is the time of a log's last write, by the wall clock and by the log's age.
 type end struct {
 	at  time.Time
 	age time.Duration

@@ -40,7 +40,7 @@ type segment struct {
 	dirty    atomic.Bool // has entries that may not be
 }
 
-// A file is what a segment needs of an [os.File].
+// A file is the part of an [os.File] that a segment needs.
 type file interface {
 	io.WriterAt
 	io.ReaderAt

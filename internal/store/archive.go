@@ -55,7 +55,7 @@ type Manifest struct {
 	Values       int    `json:"values"`  // lines of the journal's values
 	Entries      int    `json:"entries"` // lines of the journal's log
 	Groups       int    `json:"groups"`  // lines of the audit trails
-	// Files are how many there are of each place.
+	// Files are the numbers of files, by place.
 	Files map[string]int `json:"files,omitempty"`
 	Parts []Part         `json:"parts"`
 }

@@ -24,19 +24,18 @@ type BackupOptions struct {
 	Progress func(Progress)
 }
 
-// Progress is how far an archive is written, or read.
+// Progress is the progress of writing or reading an archive.
 type Progress struct {
 	Section string // the section being copied: registry, claims, mqtt-values, mqtt-log, audit or files
 	Bytes   int64  // of the archive so far, before compression
 }
 
 // Backup writes an archive of the registry, the claims, the journal, the audit trails and
-// the files of the sources, and returns its manifest. It may run
-// while the store is used: the registry is copied as it was at one revision,
-// between two atomic changes; everything else is copied after it, files last,
-// so that what the registry refers to is there. Whatever was acknowledged
-// before the call is in the archive. It needs little memory but for the
-// journal. The store need not be loaded.
+// the files of the sources, and returns its manifest. It may run while the store is used:
+// the registry is copied as it was at one revision, between two atomic changes;
+// everything else is copied after it, files last, so that what the registry refers to is
+// there. Whatever was acknowledged before the call is in the archive. It needs little
+// memory but for the journal. The store need not be loaded.
 func (s *Store) Backup(ctx context.Context, w io.Writer, o BackupOptions) (*Manifest, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -61,7 +61,7 @@ func (s *Store) backupJournal(ctx context.Context, archive *archiveWriter) error
 	return nil
 }
 
-// copyJournals is what the journals have of all bridges.
+// copyJournals is the content of the journals of all bridges.
 func (s *Store) copyJournals(ctx context.Context) (c broker.JournalCopy, err error) {
 	nodes, err := s.journalNodes(ctx)
 	if err != nil {

@@ -37,7 +37,7 @@ type span struct {
 
 const (
 	extentSchema = 1
-	// extentEvery is how far behind the extent may be at the end. It is never
+	// extentEvery is the time by which the extent may be behind at the end. It is never
 	// behind at the beginning, where it is stored before anything is trimmed.
 	extentEvery = time.Second
 )

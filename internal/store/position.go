@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// A position is how far the view has come in the stream, and who waits for it
-// to come further.
+// A position is the place of the view in the stream, and the waiters for later ones.
 type position struct {
 	at      atomic.Uint64
 	waiting atomic.Int64

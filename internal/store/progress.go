@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A progress is how far something has come that takes as long as it takes, but
-// must not stand still.
+// A progress counts the steps of work that may take long, but must not stand still.
 type progress struct{ steps atomic.Uint64 }
 
 // step says that something has happened.

@@ -25,11 +25,10 @@ const restoring = "aibridge-restoring"
 const restoreBytes = 4 << 20
 
 // Restore replaces the contents of the store by an archive that [Store.Backup] wrote, and
-// returns its manifest. The archive is checked from its first
-// byte to its last before anything is changed. A store that holds something is
-// refused with 3006 unless force is true, and so is one that a bridge follows,
-// this one included: it must not be loaded. If the restore breaks off
-// midway, the store refuses to load until a restore succeeds.
+// returns its manifest. The archive is checked from its first byte to its last before
+// anything is changed. A store that holds something is refused with 3006 unless force is
+// true, and so is one that a bridge follows, this one included: it must not be loaded. If
+// the restore breaks off midway, the store refuses to load until a restore succeeds.
 //
 // Files go to the places of their names; an archive with files of others is
 // refused. An audit trail that has entries is kept as it is, force or not: a

@@ -9,11 +9,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// tallyEvery is how far behind the tally may be.
+// tallyEvery is the time by which the tally may be behind.
 const tallyEvery = time.Second
 
-// A tally is how many keys each table had at a revision of the registry. It is
-// kept apart from the registry, on the flow server.
+// A tally is the number of keys of each table at a revision of the registry. It is kept
+// apart from the registry, on the flow server.
 //
 // NATS repairs a damaged file by dropping what follows the damage, and says
 // little about it. Since every change of a key takes a revision, a registry

@@ -32,7 +32,7 @@ type valueLog struct {
 	chunk, slack int
 }
 
-// A valuePosition is where a change stands.
+// A valuePosition is the place of a change.
 type valuePosition struct {
 	record   uint64 // first sequence of the record
 	at, size uint32

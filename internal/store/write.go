@@ -241,7 +241,7 @@ func isDeletion(h nats.Header) bool {
 // slow is the time that a stream that works takes no longer than for a write.
 const slow = time.Second
 
-// A pubAck is how JetStream answers a publish.
+// A pubAck is JetStream's answer to a publish.
 type pubAck struct {
 	Sequence uint64    `json:"seq"`
 	Error    *apiError `json:"error"`

@@ -80,7 +80,7 @@ func (o *Options) birthOf(ctx context.Context) (*Birth, error) {
 	return b, nil
 }
 
-// A bornState is what the writer knows of the birth's record.
+// A bornState is the writer's copy of the birth's record.
 type bornState struct {
 	record Birth // as it is stored, zero for none
 	alien  bool  // it is of another chain, or was changed: it stays
@@ -88,7 +88,7 @@ type bornState struct {
 	due    time.Time
 }
 
-// birthEvery is how far the head in the birth's record may be behind.
+// birthEvery is the time by which the head in the birth's record may be behind.
 const birthEvery = time.Minute
 
 // checkBirth compares the trail with the record of its birth. It returns the head of that

@@ -158,7 +158,7 @@ func identity(e *Entry) string {
 	return fmt.Sprintf("%+v", *e)
 }
 
-// recentMargin is how much entries may be out of order.
+// recentMargin is the time by which entries may be out of order.
 const recentMargin = time.Minute
 
 // recent are the entries since a time.

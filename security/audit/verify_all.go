@@ -26,7 +26,7 @@ type ChainReport struct {
 	Report
 }
 
-// A ChainState is how a chain ends.
+// A ChainState is the state of a chain at its end.
 type ChainState string
 
 // The states of chains.

@@ -83,7 +83,7 @@ func (f *File) active(all []numbered) string {
 	return f.held
 }
 
-// box is what seals another version. What leads onward takes the pepper, too: an
+// box is the cipher that seals another version. A later version takes the pepper, too: an
 // old copy of the file does not open a later backup.
 func (f *File) box(key []byte, onward bool) (cipher.AEAD, error) {
 	var salt []byte

@@ -50,7 +50,7 @@ type Version struct {
 	Retired time.Time `json:"retired,omitzero"` // the version before is of no use from then on
 }
 
-// A Holder is what a bridge has in its data folder, by file and bridge.
+// A Holder is the version in the data folder of a bridge, by file and bridge.
 type Holder struct {
 	ID string    `json:"id"` // of the version
 	At time.Time `json:"at"` // since then

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Login is what a client shows.
+// A Login is the credentials that a client shows.
 type Login struct {
 	User, Password string
 	Client         string     // MQTT client id
@@ -138,7 +138,7 @@ func (s *Service) Stands(who *protocol.Principal) bool {
 	return known && u.mark == mark
 }
 
-// A verdict is what the service said of a login.
+// A verdict is the service's answer about a login.
 type verdict struct {
 	allowed, superuser bool
 	expires            time.Time // zero never

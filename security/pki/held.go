@@ -25,7 +25,7 @@ func (s *Service) Held(party protocol.Party) (held []Held) {
 	return held
 }
 
-// IssuedTo is whom a certificate was issued to, whether or not it counts still.
+// IssuedTo is the party that a certificate was issued to, whether or not it counts still.
 func (s *Service) IssuedTo(serial protocol.Serial) (party protocol.Party, known bool) {
 	e := s.index.find(serial)
 	if e == nil {

@@ -61,7 +61,7 @@ func (r *Request) key() string { return requestKey(r.Scope.Space, r.ID) }
 
 func requestKey(space protocol.SpaceID, id string) string { return string(space) + "/" + id }
 
-// A RequestState is how far a request has come.
+// A RequestState is the state of a request.
 type RequestState string
 
 // The states of a request.

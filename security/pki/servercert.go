@@ -17,7 +17,7 @@ const (
 	serverLife  = 90 * day
 	serverRenew = 30 * day // before the end
 
-	// backdate is how far a certificate's validity begins in the past, for
+	// backdate is the time by which a certificate's validity begins in the past, for
 	// clocks that are a little slow.
 	backdate = time.Minute
 )

@@ -99,8 +99,8 @@ func (s *Service) Successor(serial protocol.Serial) protocol.Serial {
 	return ""
 }
 
-// valid says why a certificate does not count at a time. The nil of an
-// interface is what callers get when it does.
+// valid is the reason why a certificate does not count at a time, an untyped nil if it
+// does.
 func (e *entry) valid(now time.Time) error {
 	switch {
 	case e.Revoked != nil:
@@ -120,9 +120,9 @@ func unknown() error {
 	return protocol.Errorf(protocol.CertificateUnknown, "none of the bridge's authorities has issued this certificate")
 }
 
-// Holder is whom the certificate with a serial stands for, or one that was
-// renewed from it if it has expired. Errors are those of [Service.Valid]. The principal is
-// shared and must not be changed.
+// Holder is the principal of the certificate with a serial, or of one that was renewed
+// from it if it has expired. Errors are those of [Service.Valid]. The principal is shared
+// and must not be changed.
 func (s *Service) Holder(serial protocol.Serial) (*protocol.Principal, error) {
 	err := s.Valid(serial)
 	if protocol.CodeOf(err) == protocol.CertificateExpired {

@@ -48,7 +48,7 @@ type RequestView struct {
 	Serial    protocol.Serial      `json:"serial,omitempty" doc:"once issued"`
 }
 
-// A Status is how a certificate stands.
+// A Status is the state of a certificate.
 type Status string
 
 // The statuses of a certificate.

@@ -34,7 +34,7 @@ func (e Ended) Err() *protocol.Error {
 	return protocol.Errorf(code, "%s", e.Text).With("serial", string(e.Serial))
 }
 
-// An EndReason is how a certificate ended.
+// An EndReason is the reason why a certificate ended.
 type EndReason string
 
 // The ways a certificate ends.

@@ -155,7 +155,7 @@ func (f *Facts) addTo(r cedar.RecordMap, who *protocol.Principal) {
 	}
 }
 
-// context is how somebody asks.
+// context is the circumstances of a query: time, door, credential.
 func (w *world) context(now time.Time) cedar.Record {
 	q, who := w.query, w.subject.who
 	c := cedar.RecordMap{

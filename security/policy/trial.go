@@ -162,7 +162,7 @@ const (
 	maxExampleText = 256 // bytes of an id
 )
 
-// A report is what a trial has found.
+// A report is the findings of a trial.
 type report struct {
 	since  time.Time
 	judged atomic.Uint64 // by the trial

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// window is how much of a rate may be used at once, in time.
+// window is the part of a rate that may be used at once, as a time.
 const window = int64(time.Second)
 
 // A bucket holds a rate by the time at which all that was taken is paid for

@@ -2,7 +2,7 @@ package quota
 
 import "github.com/aibridge/aibridge/protocol"
 
-// A Level is how far one limit of a party is used up at this bridge.
+// A Level is the use of one limit of a party at this bridge.
 type Level struct {
 	Limit string `json:"limit"`
 	Most  int64  `json:"most,omitempty"`  // 0 is no limit
@@ -12,8 +12,8 @@ type Level struct {
 	Same  bool   `json:"same,omitempty"`  // all bridges count the same things
 }
 
-// A Holding is what somebody else counts for a party, or for a space: of that the
-// keeper knows the limits only.
+// A Holding is the counts of the broker for a party, or for a space: of these the keeper
+// knows only the limits.
 type Holding struct{ Sessions, Retained, RetainedBytes int }
 
 // Levels are those of a principal, or of a space if the party has no id. They are

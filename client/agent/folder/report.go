@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror"
 )
 
-// A Report is where a folder stands, as cap.vfs.sync.report takes it.
+// A Report is the state of a folder, as cap.vfs.sync.report takes it.
 type Report struct {
 	Name      string    `json:"name,omitempty"`
 	Status    string    `json:"sync_status"`

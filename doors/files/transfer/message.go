@@ -26,7 +26,7 @@ type Status struct {
 	Error *protocol.Error `json:"error,omitempty"`
 }
 
-// A State is how far a transfer is.
+// A State is the state of a transfer.
 type State string
 
 // The states.

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Capability is what a skill can do.
+// A Capability is one capability of a skill.
 type Capability struct {
 	Skill       protocol.SkillID
 	ID          protocol.CapabilityID

@@ -37,8 +37,8 @@ type Logins struct {
 	left     int // not recorded since
 }
 
-// A LoginTrail is where they are recorded. RecordHeld leaves it to whoever calls
-// Keep of the trail to wait.
+// A LoginTrail records login attempts. RecordHeld does not wait: the caller of the
+// trail's Keep does.
 type LoginTrail interface {
 	audit.Recorder
 	RecordHeld(ctx context.Context, e audit.Entry)
