@@ -80,10 +80,13 @@ func (s *Service) Known(id string) (known, settled bool) {
 	return ok, ok && r.State != Pending
 }
 
-// Used reports whether a call was let through by an approval.
-func (s *Service) Used(id string) bool {
+// UsedAt is when a call was let through by an approval, in Unix ms; 0 if none was.
+func (s *Service) UsedAt(id string) int64 {
 	r, _, ok := s.opts.Approvals.Get(id)
-	return ok && r.State == Used
+	if !ok || r.State != Used {
+		return 0
+	}
+	return max(r.EndedAt, 1)
 }
 
 // OnSettled has f called with the task of every kept call whose approval is

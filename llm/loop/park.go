@@ -25,8 +25,12 @@ type Parking struct {
 	// after each of its calls: acts says that it is before. An error that
 	// [parked.TooMuch] tells is one of the state alone.
 	Keep func(ctx context.Context, s *State, acts bool) error
-	// Used reports whether a call was let through by an approval.
-	Used func(approval string) bool
+	// Start says that the call which waited is about to be made, by its approval. It notes
+	// nothing, as the use of the approval does. An error that [parked.TooMuch] tells is
+	// one of the state.
+	Start func() error
+	// UsedAt is when a call was let through by an approval, in Unix ms, 0 if none was.
+	UsedAt func(approval string) int64
 	// Edited is the change that people made to the call of an approval, nil if there
 	// is none. Nil: none is.
 	Edited func(approval string) *approval.Edited
@@ -201,8 +205,8 @@ func Continue(ctx context.Context, r Resumer, job *parked.Job, s *State, kept fu
 	turn, err := r.Resume(ctx, s, Resumption{
 		Principal: job.Principal, Task: string(job.Task()), Approval: job.Approval(), Tell: job.Tell,
 		Parking: Parking{
-			Keep: func(ctx context.Context, s *State, acts bool) error { return job.Keep(ctx, kept(s), acts) },
-			Used: job.Used, Edited: job.Edited, Young: job.Young,
+			Keep:  func(ctx context.Context, s *State, acts bool) error { return job.Keep(ctx, kept(s), acts) },
+			Start: job.Start, UsedAt: job.UsedAt, Edited: job.Edited, Young: job.Young,
 			Park: func(ctx context.Context, q *tools.Question, s *State) error {
 				err := job.Park(ctx, q, kept(s))
 				waits = err == nil

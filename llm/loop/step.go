@@ -136,7 +136,7 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 			env.Approval = u.approval
 			c, edited = u.edited(c)
 		}
-		if u.step.Begun != c.ID {
+		if _, begun := u.begun(c); !begun {
 			u.step.Attempt = 0
 		} else if tool, ok := u.box.Find(c.Name); ok && tool.Idempotent {
 			u.step.Attempt++ // under the same key it would not be made again
@@ -153,22 +153,19 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 		if question != nil {
 			return question, nil
 		}
-		refused := u.step.Waits == c.ID && !u.used()
+		made := u.step.Waits != c.ID || u.used()
 		if u.step.Waits == c.ID {
 			u.step.Waits = ""
 		}
-		if refused { // whoever goes on after a crash is refused again
-			continue
-		}
-		if err := u.keepOutcome(ctx, u.step.Outcomes[at[0]]); err != nil {
+		if err := u.keepOutcome(ctx, u.step.Outcomes[at[0]], made); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// keepOutcome notes what became of a call. It is done, so that is tried as long as
-// the run has time: of an outcome that is too long the beginning is kept.
-func (u *run) keepOutcome(ctx context.Context, o *outcome) error {
+// keepOutcome notes what became of a call. If that was made, it is tried as long as
+// the run has time. Of an outcome that is too long the beginning is kept.
+func (u *run) keepOutcome(ctx context.Context, o *outcome, made bool) error {
 	for shortened := false; ; {
 		err := u.Keep(ctx, u.state(), false)
 		switch {
@@ -178,7 +175,7 @@ func (u *run) keepOutcome(ctx context.Context, o *outcome) error {
 			o.shorten()
 			shortened = true
 			continue
-		case protocol.CodeOf(err) != protocol.StoreUnavailable:
+		case !made, protocol.CodeOf(err) != protocol.StoreUnavailable:
 			return err
 		}
 		select {
@@ -242,9 +239,8 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 	if err := u.comesBack(ctx, c); err != nil {
 		return nil, err
 	}
-	u.step.Begun, u.step.BegunAt = c.ID, u.opts.Now().UnixMilli()
 	for began, first := time.Now(), true; ; first = false {
-		err := u.Keep(ctx, u.state(), true)
+		err := u.begin(ctx, c)
 		if first && (err == nil || parked.TooMuch(err)) { // otherwise nothing becomes of it here
 			u.announce([]*chat.ToolCall{c})
 		}
@@ -274,6 +270,31 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 			u.step.BegunAt = u.opts.Now().UnixMilli()
 		}
 	}
+}
+
+// begin notes that a call is about to be made. Of the one that waited the use of its
+// approval says so.
+func (u *run) begin(ctx context.Context, c *chat.ToolCall) error {
+	if u.step.Waits == c.ID && !u.used() {
+		return u.Start()
+	}
+	at, begun := u.begun(c)
+	if !begun {
+		at = u.opts.Now().UnixMilli()
+	}
+	u.step.Begun, u.step.BegunAt = c.ID, at
+	return u.Keep(ctx, u.state(), true)
+}
+
+// begun is when a call was begun, in Unix ms, and whether it was.
+func (u *run) begun(c *chat.ToolCall) (at int64, begun bool) {
+	switch {
+	case u.step.Begun == c.ID:
+		return u.step.BegunAt, true
+	case u.step.Waits == c.ID && u.UsedAt != nil:
+		at = u.UsedAt(u.approval)
+	}
+	return at, at != 0
 }
 
 // comesBack waits for the tool of the call that waited: those of other servers are
@@ -308,10 +329,11 @@ const claimed = time.Minute
 // lost is the result of a call that was begun before a crash, if making it again
 // might do it twice; nil if it may be made.
 func (u *run) lost(c *chat.ToolCall) *tools.Result {
-	if u.step.Begun != c.ID {
+	at, begun := u.begun(c)
+	if !begun {
 		return nil
 	}
-	since := u.opts.Now().Sub(time.UnixMilli(u.step.BegunAt))
+	since := u.opts.Now().Sub(time.UnixMilli(at))
 	tool, ok := u.box.Find(c.Name)
 	switch {
 	case u.step.Waits == c.ID && !u.used(), ok && (tool.Effect == commands.Read || tool.Idempotent):
@@ -327,4 +349,4 @@ func (u *run) lost(c *chat.ToolCall) *tools.Result {
 
 // used reports whether the call that waited has used its approval: otherwise it
 // was not made.
-func (u *run) used() bool { return u.Used == nil || u.Used(u.approval) }
+func (u *run) used() bool { return u.UsedAt == nil || u.UsedAt(u.approval) != 0 }

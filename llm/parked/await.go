@@ -84,7 +84,7 @@ func (s *Service) Await(ctx context.Context, id protocol.TaskID, until time.Time
 		case ok && r.State.Over():
 			result, err = s.outcome(r)
 			return result, true, err
-		case over && (!ok || r.State == Waiting), ctx.Err() != nil, s.ctx.Err() != nil:
+		case over && (!ok || !s.underWay(r)), ctx.Err() != nil, s.ctx.Err() != nil:
 			return s.giveUp(id, a)
 		}
 		select {

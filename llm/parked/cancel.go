@@ -7,8 +7,8 @@ import (
 )
 
 // Cancel ends a task with 4013 and returns when that is stored. Of a decision and
-// a cancellation in the same moment one counts, for both: whoever replaces the
-// record first.
+// a cancellation in the same moment one counts, for both: whoever uses the approval
+// or takes it back first.
 func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string) error {
 	cancelled := protocol.Errorf(protocol.Cancelled, "%s", reason)
 	for ctx.Err() == nil {
@@ -28,18 +28,32 @@ func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string)
 			}
 			continue
 		}
-		ended := s.over(r, nil, cancelled)
-		_, err := s.opts.Tasks.Update(ctx, string(id), ended, revision)
-		if err == nil {
-			s.withdraw(ctx, ended, "the task was cancelled: "+reason)
-			s.publishEnd(ended, nil)
-			return nil
+		t, _ := s.enter(ctx, id)
+		if t == nil {
+			continue
 		}
-		if raced(err) != nil {
+		err := s.cancel(ctx, r, revision, cancelled)
+		s.giveBack(id, t)
+		if err == nil || raced(err) != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// cancel ends a task that nobody goes on with here. Its question is taken back first:
+// whoever uses the approval, at whichever bridge, has gone on with the task, so from
+// then on nobody can.
+func (s *Service) cancel(ctx context.Context, r *Record, revision uint64, why *protocol.Error) error {
+	if err := s.opts.Approvals.Withdraw(ctx, r.Approval, "the task was cancelled: "+why.Message); err != nil {
+		return err
+	}
+	ended := s.over(r, nil, why)
+	if _, err := s.opts.Tasks.Update(ctx, string(r.ID), ended, revision); err != nil {
+		return err
+	}
+	s.publishEnd(ended, nil)
+	return nil
 }
 
 // CancelSession ends the tasks of a command that somebody has in a conversation.

@@ -84,6 +84,7 @@ type bell struct {
 	claims map[string]bool
 	rings  int
 	says   string // "rung" if empty
+	during func() // the ring; nil does nothing
 	asked  string // the arguments of the last ring
 	unsure bool   // a ring was claimed by a process that has died
 }
@@ -118,14 +119,26 @@ type world struct {
 
 // rules are the policies about tools.
 type rules struct {
-	mu     sync.Mutex
-	forbid bool
+	mu      sync.Mutex
+	forbid  bool
+	judging func() // while a call is judged; nil does nothing
 }
 
 func (r *rules) MayRun(context.Context, *tools.Execution) bool {
 	r.mu.Lock()
+	forbid, judging := r.forbid, r.judging
+	r.mu.Unlock()
+	if judging != nil {
+		judging()
+	}
+	return !forbid
+}
+
+// whileJudged has f called while calls are judged.
+func (r *rules) whileJudged(f func()) {
+	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.forbid
+	r.judging = f
 }
 
 func (r *rules) Unattended(context.Context, *tools.Execution) bool { return true }
@@ -183,7 +196,7 @@ func (w *world) another(p *recordstest.Process) *bridge {
 	po.Approvals = b.desk
 	b.parked = parked.New(po)
 	bells := catalogue{w, p}
-	b.runner = loop.New(loop.Options{Model: talker{p}, Tools: tools.New(bells), Executor: &tools.Executor{Gate: b.desk.Gate, Attempts: 1}})
+	b.runner = loop.New(loop.Options{Model: talker{p}, Tools: tools.New(bells), Executor: &tools.Executor{Gate: b.desk.Gate, Attempts: 1}, Now: func() time.Time { return w.now() }})
 	b.parked.Handle("llm.query", b.goesOnQuery)
 	b.desk.OnEdit(func(ctx context.Context, r *approval.Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
 		who, err := b.parked.Principal(protocol.TaskID(r.Task))
@@ -287,6 +300,9 @@ func (w *world) ring(ctx context.Context, p *recordstest.Process, x *tools.Execu
 	if !alive {
 		w.bell.unsure = true
 		return tools.Output{}, recordstest.ErrKilled
+	}
+	if w.bell.during != nil {
+		w.bell.during()
 	}
 	return tools.Output{Text: cmp.Or(w.bell.says, "rung")}, nil
 }

@@ -19,6 +19,7 @@ type Job struct {
 	record   *Record
 	revision uint64
 	mine     bool            // the task is stored as taken up, or as what came after
+	told     bool            // that it goes on
 	state    json.RawMessage // what was kept
 }
 
@@ -31,8 +32,8 @@ func (j *Job) TraceID() string { return j.record.TraceID }
 // Approval is the one that the task waited for.
 func (j *Job) Approval() string { return j.record.Approval }
 
-// Used reports whether a call was let through by an approval.
-func (j *Job) Used(approval string) bool { return j.service.opts.Approvals.Used(approval) }
+// UsedAt is when a call was let through by an approval, in Unix ms; 0 if none was.
+func (j *Job) UsedAt(approval string) int64 { return j.service.opts.Approvals.UsedAt(approval) }
 
 // Edited is the change that people made to the call of an approval, nil if there is none.
 func (j *Job) Edited(approval string) *approval.Edited {
@@ -51,6 +52,25 @@ func (j *Job) Young() bool {
 // Tell sends an event of the task to those who follow it.
 func (j *Job) Tell(event string, data any) { j.service.publish(j.record, event, data) }
 
+// Start has the task go on with the call that waited. It stores nothing: whoever uses the
+// approval of the call has taken the task up. If there is no room for the outcome of the
+// call, it returns an error that [TooMuch] tells.
+func (j *Job) Start() error {
+	if err := j.service.fits(j.record.Kept, j.service.spare()); err != nil {
+		return err
+	}
+	j.tellRunning()
+	return nil
+}
+
+// tellRunning tells, once, that the task goes on.
+func (j *Job) tellRunning() {
+	if !j.told {
+		j.told = true
+		j.Tell("task.running", struct{}{})
+	}
+}
+
 // Keep stores how far the task is. If it is about to do something, its state must
 // leave room for the outcome: otherwise, and for one that is too long, Keep stores
 // nothing and returns an error that [TooMuch] tells.
@@ -61,7 +81,7 @@ func (j *Job) Keep(ctx context.Context, state any, acts bool) error {
 	}
 	more := 0
 	if acts {
-		more = min(spare, keptRunning*j.service.opts.MaxKept/8)
+		more = j.service.spare()
 	}
 	if err := j.service.fits(sealed, more); err != nil {
 		return err
@@ -121,8 +141,8 @@ func (j *Job) store(ctx context.Context, next *Record) error {
 	switch {
 	case err == nil, revision != 0: // with a revision it is stored, although the bridge does not see it yet
 		j.record, j.revision = next, revision
-		if !j.mine && next.State == Running {
-			j.service.publish(next, "task.running", struct{}{})
+		if next.State == Running {
+			j.tellRunning()
 		}
 		j.mine = true
 		return nil

@@ -31,7 +31,7 @@ func (s *Service) tidy(ctx context.Context) {
 		case r.State.Over():
 			ended = append(ended, r)
 		case r.State == Waiting:
-			if _, err := s.opts.Grants.Principal(r.Grant); err != nil {
+			if _, err := s.opts.Grants.Principal(r.Grant); err != nil && !s.underWay(r) {
 				s.revoke(ctx, r.ID, err)
 			} else if known, settled := s.opts.Approvals.Known(r.Approval); !known || settled {
 				s.enqueue(r.ID)
@@ -73,8 +73,13 @@ func (s *Service) keeps(task, approval string) bool {
 
 // revoke ends a task that waits and whose credential has ended.
 func (s *Service) revoke(ctx context.Context, id protocol.TaskID, why error) {
+	t, _ := s.enter(ctx, id)
+	if t == nil {
+		return // whoever goes on with it is asked for the credential, too
+	}
+	defer s.giveBack(id, t)
 	r, revision, ok := s.opts.Tasks.Get(string(id))
-	if !ok || r.State != Waiting {
+	if !ok || r.State != Waiting || s.underWay(r) {
 		return
 	}
 	ended := s.over(r, nil, why)

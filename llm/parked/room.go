@@ -43,6 +43,9 @@ func (s *Service) reserve(old, next *Record) (release func(), err error) {
 // of a result takes.
 const spare = 512 << 10
 
+// spare is the room that is to be left before a call of a tool, in bytes.
+func (s *Service) spare() int { return min(spare, keptRunning*s.opts.MaxKept/8) }
+
 // fits says why a task cannot keep that much. Other than what waits, one that
 // goes on may keep a multiple: it has been let in, and goes on for a moment.
 func (s *Service) fits(kept []byte, more int) error {

@@ -27,8 +27,8 @@ type Sealer interface {
 
 // A Continue goes on with a task and returns its result. It returns [ErrParked]
 // when the task waits again. With a task that has waited it does nothing before it
-// has noted how far that is, see [Job.Keep]: two bridges may begin, and one alone can
-// note it.
+// has used the approval, or has noted how far that is, see [Job.Start] and [Job.Keep]:
+// two bridges may begin, and one alone can do either.
 type Continue func(ctx context.Context, job *Job) (json.RawMessage, error)
 
 // Options configure a [Service]. Zero fields mean the defaults.

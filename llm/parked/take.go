@@ -33,9 +33,7 @@ func (s *Service) takeUp(ctx context.Context, id protocol.TaskID) {
 		return // it goes on already, and looks again when it is done
 	}
 	err := s.goOn(ctx, id)
-	if s.leave(id, t) {
-		s.enqueue(id)
-	}
+	s.giveBack(id, t)
 	if err != nil && s.ctx.Err() == nil {
 		s.opts.Log.Warn("a task could not be taken up, and will be later", "task", id, "error", err)
 		s.later(id)
@@ -56,14 +54,17 @@ func (s *Service) enter(ctx context.Context, id protocol.TaskID) (*turn, context
 	return t, ctx
 }
 
-// leave gives the task back, and reports whether it is to be looked at again.
-func (s *Service) leave(id protocol.TaskID, t *turn) (again bool) {
+// giveBack ends a turn. What happened to the task meanwhile is looked at again.
+func (s *Service) giveBack(id protocol.TaskID, t *turn) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.busy, id)
 	t.cancel(nil)
 	close(t.done)
-	return t.again
+	again := t.again
+	s.mu.Unlock()
+	if again {
+		s.enqueue(id)
+	}
 }
 
 // goOn goes on with a task if it is time.
@@ -83,7 +84,7 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 		return nil
 	}
 	job := &Job{service: s, record: r.taken(), revision: revision}
-	if r.State == Running { // it may have nothing left to note before it goes on
+	if s.underWay(r) { // it may have nothing left to note before it goes on
 		if err := job.take(ctx); err != nil {
 			return ifMine(err)
 		}
@@ -95,6 +96,12 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 		}
 	}
 	return s.went(ctx, job, result, err)
+}
+
+// underWay reports whether somebody goes on with a task, or died of it: the record says
+// so, or the approval that was used for the call.
+func (s *Service) underWay(r *Record) bool {
+	return r.State == Running || r.State == Waiting && s.opts.Approvals.UsedAt(r.Approval) != 0
 }
 
 // ifMine is an error, unless that is that the task is another's.

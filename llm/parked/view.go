@@ -19,7 +19,7 @@ func (s *Service) Get(id protocol.TaskID) (View, bool) {
 	if !ok {
 		return View{}, false
 	}
-	v := View{Record: r}
+	v := View{Record: s.shown(r)}
 	if r.Failure != nil {
 		open := *r
 		open.Failure = s.opened(id, r.Failure)
@@ -29,6 +29,16 @@ func (s *Service) Get(id protocol.TaskID) (View, bool) {
 		v.Result, _ = s.open(id, r.Result) // null if it cannot be read any more
 	}
 	return v, true
+}
+
+// shown is a task as others see it. That its call is made is noted in the approval.
+func (s *Service) shown(r *Record) *Record {
+	if r.State == Running || !s.underWay(r) {
+		return r
+	}
+	running := *r
+	running.State = Running
+	return &running
 }
 
 // Principal is the one for whom a task waits, as it is now.
@@ -44,7 +54,7 @@ func (s *Service) Principal(id protocol.TaskID) (*protocol.Principal, error) {
 func (s *Service) All() iter.Seq[View] {
 	return func(yield func(View) bool) {
 		for _, r := range s.opts.Tasks.All() {
-			if !yield(View{Record: r}) {
+			if !yield(View{Record: s.shown(r)}) {
 				return
 			}
 		}

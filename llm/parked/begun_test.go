@@ -1,0 +1,95 @@
+package parked_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/parked"
+)
+
+// A bridge that is about to make an approved call has stored nothing yet. Somebody who
+// cancels at another bridge in that moment is not told that the call is cancelled and
+// finds it made.
+func TestACallThatIsCancelledElsewhereIsNotMade(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.waits(t)
+	second := w.another(&recordstest.Process{})
+	defer second.stop()
+	judged, goOn := make(chan struct{}), make(chan struct{})
+	w.rules.whileJudged(sync.OnceFunc(func() {
+		close(judged)
+		<-goOn
+	}))
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	<-judged
+	if err := second.parked.Cancel(t.Context(), r.ID, "never mind"); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	w.stop() // what was begun has ended
+	w.begin(&recordstest.Process{})
+	if said := w.ended(); said != "cancelled: 4013 never mind" || w.bell.rings != 0 {
+		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+	}
+	if a, _, _ := w.approvals.Get(a.ID); a.State != approval.Withdrawn {
+		t.Errorf("the approval is %s", a.State)
+	}
+}
+
+// The record of a task says nothing of its call until that is made; the approval does.
+func TestATaskRunsWhileItsCallIsMade(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.waits(t)
+	ringing, goOn := make(chan struct{}), make(chan struct{})
+	w.bell.during = func() {
+		close(ringing)
+		<-goOn
+	}
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	<-ringing
+	v, _ := w.parked.Get(r.ID)
+	for each := range w.parked.All() {
+		if v.State != parked.Running || each.State != parked.Running {
+			t.Errorf("it is %s, and listed as %s", v.State, each.State)
+		}
+	}
+	close(goOn)
+	if said := w.ended(); said != "I heard rung" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+// A call is claimed under its key, and the claim is remembered for a minute from when it
+// was made, however often bridges die that look at it again.
+func TestACallIsNotRepeatedAfterItsClaimIsForgotten(t *testing.T) {
+	clock := &settable{at: time.Now()}
+	w := newWorld(t)
+	w.stop()
+	w.now = clock.now
+	w.begin(&recordstest.Process{At: "act", After: true})
+	_, a := w.waits(t)
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Holds(t, "the bridge is dead", w.isDead)
+	w.stop()
+	clock.set(clock.now().Add(40 * time.Second))
+	w.begin(&recordstest.Process{Dies: 2, After: true}) // it has taken the task up, and begun the call
+	eventually.Holds(t, "the next bridge is dead", w.isDead)
+	w.stop()
+	clock.set(clock.now().Add(40 * time.Second))
+	clear(w.bell.claims)
+	w.begin(&recordstest.Process{})
+	if said := w.ended(); !strings.Contains(said, "(code 4012)") || w.bell.rings != 1 {
+		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+	}
+}
