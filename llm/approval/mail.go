@@ -12,6 +12,7 @@ import (
 	"net/smtp"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 	"time"
 
@@ -83,6 +84,9 @@ type letter struct {
 	to       []mail.Address
 	view     Approval
 	at       time.Time
+
+	attempts int
+	due      time.Time // of the next attempt; zero at once
 }
 
 // mailAttempts is the number of times that an e-mail is sent that its server does not
@@ -95,15 +99,21 @@ type postman struct {
 	bridge string
 	log    *slog.Logger
 	now    func() time.Time
-	queue  chan letter
 	pause  time.Duration // before the second attempt, doubled for each further one
+	wake   chan struct{}
+
+	mu           sync.Mutex
+	line[letter] // the one that is being sent, too
 }
 
 func newPostman(o Options) *postman {
 	if o.Mail == nil {
 		return nil
 	}
-	p := &postman{Mailer: *o.Mail, bridge: o.BridgeID, log: o.Log, now: o.Now, queue: make(chan letter, maxDeliveries), pause: firstPause}
+	p := &postman{
+		Mailer: *o.Mail, bridge: o.BridgeID, log: o.Log, now: o.Now, pause: firstPause, wake: make(chan struct{}, 1),
+		line: newLine(len(o.Mail.Spaces) == 1, func(l *letter) place { return place{l.view.Space, l.due} }),
+	}
 	if p.Template == nil {
 		p.Template = ownLetter
 	}
@@ -122,10 +132,16 @@ func (p *postman) send(r *Record, view Approval, name, id string) {
 	if len(to) == 0 {
 		return
 	}
+	p.mu.Lock()
+	added := p.add(&letter{id: id, name: name, to: to, view: view, at: p.now()})
+	p.mu.Unlock()
+	if !added {
+		p.log.Warn("an e-mail is not sent, too many wait already", "event", name, "space", view.Space)
+		return
+	}
 	select {
-	case p.queue <- letter{id: id, name: name, to: to, view: view, at: p.now()}:
+	case p.wake <- struct{}{}:
 	default:
-		p.log.Warn("an e-mail is not sent, too many wait already", "event", name)
 	}
 }
 
@@ -169,42 +185,43 @@ func (p *postman) run(ctx context.Context) {
 	if p == nil {
 		return
 	}
-	for {
-		select {
-		case l := <-p.queue:
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		l, wait := p.next(time.Now())
+		p.mu.Unlock()
+		if l != nil {
 			p.deliver(ctx, l)
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-p.wake:
+		case <-timer.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
 
-// deliver tries a few times, twice as far apart each time.
-func (p *postman) deliver(ctx context.Context, l letter) {
+// deliver makes one attempt. A letter that the server does not take is tried a few
+// times, twice as far apart each time, and holds up no other meanwhile.
+func (p *postman) deliver(ctx context.Context, l *letter) {
 	text, err := p.compose(l)
 	if err != nil {
 		p.log.Warn("an e-mail cannot be written; look at its template", "event", l.name, "error", err)
-		return
+	} else if err = p.post(ctx, l, text); err != nil && ctx.Err() == nil {
+		if l.attempts++; l.attempts < mailAttempts {
+			p.mu.Lock()
+			l.due = time.Now().Add(p.pause << (l.attempts - 1))
+			p.mu.Unlock()
+			return
+		}
+		p.log.Warn("an e-mail could not be sent", "server", p.Server, "event", l.name, "attempts", l.attempts, "error", err)
 	}
-	pause := p.pause
-	for attempt := 1; ; attempt++ {
-		err := p.post(ctx, l, text)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if attempt == mailAttempts {
-			p.log.Warn("an e-mail could not be sent", "server", p.Server, "event", l.name, "attempts", attempt, "error", err)
-			return
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		pause *= 2
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.remove(l)
 }
 
 // maxLetter bounds the text of an e-mail, in bytes.
@@ -212,7 +229,7 @@ const maxLetter = 128 << 10
 
 // compose writes an e-mail. Nothing of the approval is in its headers but the name
 // of the tool, encoded as a word.
-func (p *postman) compose(l letter) ([]byte, error) {
+func (p *postman) compose(l *letter) ([]byte, error) {
 	var body bytes.Buffer
 	until := time.UnixMilli(l.view.Expires).UTC().Format("2006-01-02 15:04 MST")
 	if err := p.Template.Execute(&body, Letter{Event: l.name, Until: until, Approval: l.view.plain()}); err != nil {
@@ -250,7 +267,7 @@ var subjects = map[string]string{
 }
 
 // post sends an e-mail once.
-func (p *postman) post(ctx context.Context, l letter, text []byte) error {
+func (p *postman) post(ctx context.Context, l *letter, text []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*postTimeout)
 	defer cancel()
 	client, err := p.connect(ctx)

@@ -203,7 +203,7 @@ func TestPeopleAreToldByMail(t *testing.T) {
 // A tool is named by who declares it: its name must not become a header.
 func TestANameIsNoHeader(t *testing.T) {
 	p := newPostman(Options{Mail: &Mailer{From: address("bridge@example.com")}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	text, err := p.compose(letter{id: "1", name: "approval.requested", to: []mail.Address{address("a@example.com")}, view: Approval{Tool: "x\r\nBcc: eve@example.com", Title: "y\r\nz"}})
+	text, err := p.compose(&letter{id: "1", name: "approval.requested", to: []mail.Address{address("a@example.com")}, view: Approval{Tool: "x\r\nBcc: eve@example.com", Title: "y\r\nz"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestThoseAreToldWhoCanDecide(t *testing.T) {
 func TestAPasswordIsNotSentInTheClear(t *testing.T) {
 	office := openPostOffice(t, nil)
 	p := newPostman(Options{Mail: &Mailer{Server: office.address, TLS: StartTLS, Username: "a", Password: "topsecret", From: address("a@x")}, Now: time.Now})
-	err := p.post(t.Context(), letter{to: []mail.Address{address("b@x")}}, []byte("x"))
+	err := p.post(t.Context(), &letter{to: []mail.Address{address("b@x")}}, []byte("x"))
 	if err == nil || strings.Contains(err.Error(), "topsecret") || !strings.Contains(err.Error(), "STARTTLS") {
 		t.Errorf("sent: %v", err)
 	}

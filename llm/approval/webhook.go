@@ -43,13 +43,12 @@ func Sign(secret, body []byte, at time.Time) string {
 	return "t=" + unix + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Deliveries wait in memory in bounded numbers, for each webhook, and are made one
-// after the other. One that fails is made again, twice as long after each time.
+// Deliveries are made one after the other. One that fails is made again, twice as long
+// after each time.
 const (
-	maxDeliveries = 1024
-	firstPause    = time.Second
-	longestPause  = 5 * time.Minute
-	postTimeout   = 5 * time.Second
+	firstPause   = time.Second
+	longestPause = 5 * time.Minute
+	postTimeout  = 5 * time.Second
 )
 
 // couriers deliver to webhooks, each to one: those that do not answer hold no
@@ -69,8 +68,8 @@ type courier struct {
 	settled func(ctx context.Context, hook string, d *delivery) // the webhook is told nothing more of it
 	wake    chan struct{}
 
-	mu      sync.Mutex
-	waiting []*delivery // as they came; the one that is being made, too
+	mu             sync.Mutex
+	line[delivery] // the one that is being made, too
 }
 
 // A delivery is an event on its way to a webhook.
@@ -78,6 +77,7 @@ type delivery struct {
 	id          string
 	name        string
 	approval    string
+	space       protocol.SpaceID
 	step        int // of the approval, -1 for one that is not stored
 	contentType string
 	body        []byte
@@ -111,6 +111,7 @@ func newCouriers(o Options, settled func(context.Context, string, *delivery)) *c
 	for _, hook := range o.Webhooks {
 		all.each = append(all.each, &courier{
 			hook: hook, name: hook.name(), client: all.client, log: o.Log, now: o.Now, settled: settled, wake: make(chan struct{}, 1),
+			line: newLine(len(hook.Spaces) == 1, func(d *delivery) place { return place{d.space, d.due} }),
 		})
 	}
 	return all
@@ -136,7 +137,9 @@ func (all *couriers) of(space protocol.SpaceID) (names []string) {
 func (all *couriers) send(space protocol.SpaceID, e *protocol.Event, step int, told func(hook string) bool) {
 	for _, c := range all.each {
 		if c.hook.serves(space) && !told(c.name) {
-			c.take(c.hook.delivery(e, step))
+			d := c.hook.delivery(e, step)
+			d.space = space
+			c.take(d)
 		}
 	}
 }
@@ -145,10 +148,7 @@ func (all *couriers) send(space protocol.SpaceID, e *protocol.Event, step int, t
 func (c *courier) take(d *delivery) {
 	c.mu.Lock()
 	known := slices.ContainsFunc(c.waiting, func(w *delivery) bool { return w.id == d.id })
-	full := len(c.waiting) >= maxDeliveries
-	if !known && !full {
-		c.waiting = append(c.waiting, d)
-	}
+	full := !known && !c.add(d)
 	c.mu.Unlock()
 	switch {
 	case known:
@@ -197,18 +197,11 @@ func (c *courier) run(ctx context.Context) {
 	}
 }
 
-// next is the delivery that is due for longest, or says how long none is.
+// next is the delivery that is to be made now, or says how long none is.
 func (c *courier) next() (*delivery, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == 0 {
-		return nil, time.Hour
-	}
-	d := slices.MinFunc(c.waiting, func(a, b *delivery) int { return a.due.Compare(b.due) })
-	if wait := d.due.Sub(c.now()); wait > 0 {
-		return nil, wait
-	}
-	return d, 0
+	return c.line.next(c.now())
 }
 
 // deliver makes one attempt, and gives up what is refused or too old.
@@ -230,7 +223,7 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 	c.settled(ctx, c.name, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = slices.DeleteFunc(c.waiting, func(w *delivery) bool { return w == d })
+	c.remove(d)
 }
 
 // post tells a webhook once. It reports whether another attempt may do better.
