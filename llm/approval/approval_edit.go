@@ -120,7 +120,7 @@ func (s *Service) edited(ctx context.Context, who *protocol.Principal, r *Record
 	next := *r
 	next.Policy, next.Asking, next.Risk, next.Effect = draft.Policy, draft.Asking, draft.Risk, draft.Effect
 	next.Args, next.Roster, next.Hash, next.Declared, next.Salt, next.Agreed = draft.Args, draft.Roster, draft.Hash, draft.Declared, draft.Salt, nil
-	next.Expires = min(r.Expires, draft.Expires)
+	next.Expires, next.UseFor = min(r.Expires, draft.Expires), draft.UseFor
 	next.ruledAs(draft)
 	if ruling == Ask {
 		next.Why = why

@@ -63,6 +63,7 @@ func (s *Service) draft(ctx context.Context, t *tools.Tool, x *tools.Execution, 
 		Parked:   x.Parks,
 		Effect:   x.Effect,
 		Asking:   s.opts.Versions.Asking(ctx, x),
+		UseFor:   s.useFor(rule, t, x).Milliseconds(),
 		Approval: Approval{
 			ID: newID(), State: Pending, Space: spaceOf(x), Tool: t.Name, Title: t.Title, Source: t.Source,
 			Args: arguments, Roster: x.Roster, Why: why,

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -16,21 +17,27 @@ const MaxLife = 90 * 24 * time.Hour
 // its rule, or else for its risk, the shortest if it has several, and no longer
 // than the asker wants.
 func (s *Service) life(rule *Rule, t *tools.Tool, x *tools.Execution) time.Duration {
-	life := rule.Life
-	if life == 0 {
-		for _, risk := range risksOf(t, x) {
-			if own := s.opts.LifeOf[strings.ToLower(risk)]; own > 0 && (life == 0 || own < life) {
-				life = own
-			}
-		}
-	}
-	if life == 0 {
-		life = s.opts.Life
-	}
+	life := cmp.Or(rule.Life, shortest(risksOf(t, x), s.opts.LifeOf), s.opts.Life)
 	if x.Patience > 0 {
 		life = min(life, x.Patience)
 	}
 	return min(life, MaxLife)
+}
+
+// useFor is how long an approval of a call is of use once it was given: what is configured
+// for its rule, or else for its risk, the shortest if it has several.
+func (s *Service) useFor(rule *Rule, t *tools.Tool, x *tools.Execution) time.Duration {
+	return cmp.Or(rule.Use, shortest(risksOf(t, x), s.opts.UseOf), s.opts.Use)
+}
+
+// shortest is the shortest time that is configured for some risks, 0 if none is.
+func shortest(risks []string, of map[string]time.Duration) (least time.Duration) {
+	for _, risk := range risks {
+		if own := of[strings.ToLower(risk)]; own > 0 && (least == 0 || own < least) {
+			least = own
+		}
+	}
+	return least
 }
 
 // propose hands the draft of an approval to whoever keeps the call, who opens

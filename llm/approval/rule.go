@@ -23,6 +23,7 @@ type Rule struct {
 	Escalate   time.Duration // after how long EscalateTo may decide, too; 0 never
 	EscalateTo Deciders
 	Life       time.Duration // of a question about a kept call, 0 for that of its risk
+	Use        time.Duration // of an approval that was given, 0 for that of its risk
 }
 
 // An Escalation is who may decide from a time on, besides others.

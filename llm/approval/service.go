@@ -43,7 +43,8 @@ type Options struct {
 	MaxOwn     int                      // of these, of one requester; default 500
 	Life       time.Duration            // of a question about a kept call, default 7 days
 	Use        time.Duration            // of an approval that was given, until the call is made; default 24 h
-	LifeOf     map[string]time.Duration // the same by risk, in lower case
+	LifeOf     map[string]time.Duration // Life by risk, in lower case
+	UseOf      map[string]time.Duration // Use by risk, in lower case
 	Rules      []Rule                   // who decides about which calls; the first that fits counts
 	Keep       time.Duration            // how long those that are over can be looked at, default 7 days
 	MaxKept    int                      // of these, of one space, default 10 000

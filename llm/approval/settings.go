@@ -23,6 +23,7 @@ type Settings struct {
 	LifeHours     int               `yaml:"life_hours" doc:"time for which a decision about a parked call is of use; 0 is 168, up to 2160, which is 90 days"`
 	LifeByRisk    map[string]int    `yaml:"life_hours_by_risk" doc:"the same by the risk of the capability, such as high: 24; in the file only"`
 	UseHours      int               `yaml:"use_hours" doc:"time for which an approval that was given is of use; a call that could not be made by then is asked about again; 0 is 24, up to 2160"`
+	UseByRisk     map[string]int    `yaml:"use_hours_by_risk" doc:"time for which an approval that was given is of use by the risk of the capability, such as high: 4; in the file only"`
 	WaitingOwn    int               `yaml:"waiting_own" doc:"calls of one principal that wait for approvals at once; 0 is 500"`
 	Waiting       int               `yaml:"waiting" doc:"calls of one space that wait for approvals at once; 0 is 20000"`
 	WaitingOwnKiB int               `yaml:"waiting_own_kib" doc:"KiB of conversations that are parked for one principal; 0 is 16384"`
@@ -53,6 +54,7 @@ type RuleSettings struct {
 	Deciders        `yaml:",inline"`
 	Approvals       int      `yaml:"approvals"` // how many have to agree, 1 by default
 	LifeHours       int      `yaml:"life_hours"`
+	UseHours        int      `yaml:"use_hours"`
 	RemindMinutes   int      `yaml:"remind_minutes"`
 	EscalateMinutes int      `yaml:"escalate_minutes"`
 	EscalateTo      Deciders `yaml:"escalate_to"`
@@ -70,6 +72,7 @@ func (r *RuleSettings) check(at string, fail func(format string, args ...any)) {
 	}
 	within("approvals", r.Approvals, 0, maxApprovals)
 	within("life_hours", r.LifeHours, 0, maxLifeHours)
+	within("use_hours", r.UseHours, 0, maxLifeHours)
 	within("remind_minutes", r.RemindMinutes, 0, maxLifeHours*60)
 	within("escalate_minutes", r.EscalateMinutes, 0, maxLifeHours*60)
 	seats := len(r.People) + len(r.EscalateTo.People)
@@ -100,7 +103,7 @@ func (d *Deciders) check(at string, fail func(format string, args ...any)) {
 // rule is the rule that the settings mean.
 func (r *RuleSettings) rule() Rule {
 	made := Rule{
-		Tools: r.Tools, Deciders: r.Deciders, Needs: r.Approvals, Life: time.Duration(r.LifeHours) * time.Hour,
+		Tools: r.Tools, Deciders: r.Deciders, Needs: r.Approvals, Life: hours(r.LifeHours), Use: hours(r.UseHours),
 		Remind: time.Duration(r.RemindMinutes) * time.Minute, Escalate: time.Duration(r.EscalateMinutes) * time.Minute, EscalateTo: r.EscalateTo,
 	}
 	for _, risk := range r.Risks {
@@ -142,6 +145,9 @@ func (c *Settings) Check(fail func(format string, args ...any)) {
 	within("use_hours", c.UseHours, 0, maxLifeHours)
 	for risk, hours := range c.LifeByRisk {
 		within("life_hours_by_risk."+risk, hours, 1, maxLifeHours)
+	}
+	for risk, hours := range c.UseByRisk {
+		within("use_hours_by_risk."+risk, hours, 1, maxLifeHours)
 	}
 	within("waiting_own", c.WaitingOwn, 0, 1_000_000)
 	within("waiting", c.Waiting, 0, 1_000_000)
@@ -191,15 +197,22 @@ func (w *WebhookSettings) open() (Webhook, error) {
 	return hook, nil
 }
 
+func hours(n int) time.Duration { return time.Duration(n) * time.Hour }
+
+// byRisk are hours by risk, with the risks in lower case.
+func byRisk(of map[string]int) map[string]time.Duration {
+	times := make(map[string]time.Duration, len(of))
+	for risk, n := range of {
+		times[strings.ToLower(risk)] = hours(n)
+	}
+	return times
+}
+
 // Apply returns options as the settings have them.
 func (c *Settings) Apply(o Options) (Options, error) {
 	o.Wait = time.Duration(c.WaitSeconds) * time.Second
-	o.Life, o.MaxOwn, o.MaxOpen = time.Duration(c.LifeHours)*time.Hour, c.WaitingOwn, c.Waiting
-	o.Use = time.Duration(c.UseHours) * time.Hour
-	o.LifeOf = make(map[string]time.Duration, len(c.LifeByRisk))
-	for risk, hours := range c.LifeByRisk {
-		o.LifeOf[strings.ToLower(risk)] = time.Duration(hours) * time.Hour
-	}
+	o.Life, o.MaxOwn, o.MaxOpen = hours(c.LifeHours), c.WaitingOwn, c.Waiting
+	o.Use, o.LifeOf, o.UseOf = hours(c.UseHours), byRisk(c.LifeByRisk), byRisk(c.UseByRisk)
 	for _, risk := range c.AskAbout {
 		o.AskAbout = append(o.AskAbout, strings.ToLower(risk))
 	}

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 // stale reports whether an approval was given too long ago: what people agreed to
 // then they may not want any more, as after a bridge was away for days.
 func (s *Service) stale(r *Record) bool {
-	return r.State == Approved && ms(s.opts.Now())-r.DecidedAt >= s.opts.Use.Milliseconds()
+	return r.State == Approved && ms(s.opts.Now())-r.DecidedAt >= cmp.Or(r.UseFor, s.opts.Use.Milliseconds())
 }
 
 // renew has a stale approval wait again, without the votes that it had. One whose time
