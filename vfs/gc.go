@@ -28,15 +28,15 @@ func (s *Store) Run(ctx context.Context) error {
 
 // CollectGarbage does one round of what Run does. One at a time may be under way.
 func (s *Store) CollectGarbage(ctx context.Context) {
-	forgotten := s.forget(ctx)
+	forgotten, given := s.forget(ctx), s.giveUp(ctx)
 	orphans, err := s.findOrphans(ctx)
 	if err != nil && ctx.Err() == nil {
 		s.opts.Log.Warn("blobs cannot be listed", "error", err)
 	}
 	removed := s.collect(ctx)
 	s.sweep(ctx)
-	if forgotten+removed > 0 {
-		s.opts.Log.Info("tidied files", "forgotten", forgotten, "orphans", orphans, "blobs", removed)
+	if forgotten+given+removed > 0 {
+		s.opts.Log.Info("tidied files", "forgotten", forgotten, "uploads", given, "orphans", orphans, "blobs", removed)
 	}
 }
 

@@ -26,6 +26,8 @@ type Record struct {
 	ID       string           `json:"id"`
 	First    uint64           `json:"first"`    // version
 	Versions []Version        `json:"versions"` // that are kept, oldest first, at least one
+	// Upload is the upload whose content this is, as far as it has come; nil of files.
+	Upload *Resumable `json:"upload,omitempty"`
 }
 
 // A Version is one version in a record.

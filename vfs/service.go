@@ -100,6 +100,9 @@ func New(o Options) *Service {
 	return s
 }
 
+// Store is the bridge's own store, for what comes in parts before it becomes a file.
+func (s *Service) Store() *Store { return s.opts.Store }
+
 // Commands are the commands of the package.
 func (s *Service) Commands() []commands.Command {
 	return []commands.Command{

@@ -70,16 +70,18 @@ type Store struct {
 	metrics *metrics
 	swept   time.Time // when sweep has done something
 	changed func(protocol.SpaceID, File)
+	uploads uploads
 }
 
 // NewStore makes a store. It follows its table from then on, so it comes
 // before the table is loaded; [Store.Run] comes after.
 func NewStore(o StoreOptions) *Store {
 	o.setDefaults()
-	s := &Store{opts: o, index: newIndex(), metrics: newMetrics(o.Registerer)}
+	s := &Store{opts: o, index: newIndex(), metrics: newMetrics(o.Registerer), uploads: uploads{byID: make(map[string]*Record)}}
 	s.batches.blobs, s.batches.index = o.Blobs, s.index
 	s.metrics.usage(o.Registerer, s.total)
 	o.Records.OnChange(s.index.changed)
+	o.Records.OnChange(s.uploads.changed)
 	return s
 }
 
@@ -91,7 +93,7 @@ func (s *Store) OnChange(f func(in protocol.SpaceID, f File)) { s.changed = f }
 // tell tells of a version that was made.
 func (s *Store) tell(r *Record) File {
 	f := r.file(r.current())
-	if s.changed != nil {
+	if s.changed != nil && r.Upload == nil {
 		s.changed(r.Space, f)
 	}
 	return f
@@ -110,7 +112,10 @@ func (s *Store) Space(space protocol.SpaceID) *Space {
 func (s *Store) total() (files int, bytes int64) {
 	s.index.mu.Lock()
 	defer s.index.mu.Unlock()
-	for _, g := range s.index.byGroup {
+	for id, g := range s.index.byGroup {
+		if id.space == staging {
+			continue
+		}
 		files += g.live
 		bytes += g.used
 	}

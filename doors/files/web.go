@@ -81,6 +81,8 @@ func New(o Options) (*Handler, error) {
 		What: "files under way", Capacity: int64(o.Transfers), Waiting: o.Transfers, Patience: o.Queue,
 	})}
 	h.handle("/vfs/upload", h.upload, http.MethodPost, http.MethodPut)
+	h.handle("/vfs/uploads", h.uploads, http.MethodPost, http.MethodGet)
+	h.handle(uploadsPath, h.oneUpload, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodDelete)
 	h.handle("/vfs/download", h.download, http.MethodGet, http.MethodHead)
 	h.handle("/vfs/chunks", h.chunks, http.MethodGet)
 	h.handle("/vfs/list", h.list, http.MethodGet, http.MethodHead)

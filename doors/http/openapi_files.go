@@ -36,6 +36,7 @@ func addFilePaths(paths, schemas object, set *commands.Set) {
 			query("keep", "chunks of base that stay, such as 0-41,43-99", nil),
 		), object{"200": stored, "412": preconditionFailed()}, binary),
 	}
+	addUploadPaths(paths, schemas, stored)
 	paths["/vfs/download"] = object{"get": fileOperation("vfs-download", "Fetch a file, or a part of it.",
 		append(named[:3:3], version, header("Range", "bytes=FROM-TO"), header("If-None-Match", "ETag of the version the caller has")),
 		object{
@@ -83,6 +84,47 @@ func addFilePaths(paths, schemas object, set *commands.Set) {
 		"requestBody": object{"required": true, "content": jsonContent(ref("schemas", "Request"))},
 		"responses":   envelopeResponses(),
 	}}
+}
+
+// addUploadPaths describes uploads in parts, which go on after a connection broke.
+func addUploadPaths(paths, schemas, stored object) {
+	number := object{"type": "integer", "minimum": 0}
+	schemas["Upload"] = object{
+		"type": "object", "required": []string{"upload_id", "group_name", "path", "size", "offset", "step", "expires_at"},
+		"properties": object{
+			"upload_id": object{"type": "string"}, "group_name": object{"type": "string"}, "path": object{"type": "string"}, "size": number,
+			"offset":     object{"type": "integer", "description": "bytes that have come: where to go on"},
+			"step":       object{"type": "integer", "description": "divides the offset until the file is whole"},
+			"checksum":   object{"type": "string", "description": "SHA-256 that was announced, hexadecimal"},
+			"expires_at": object{"type": "integer", "description": "Unix milliseconds; given up then, unless more comes"},
+		},
+	}
+	one := fileAnswer("The upload.", object{"allOf": []object{ref("schemas", "Upload"), {
+		"type": "object", "required": []string{"success"}, "properties": object{"success": object{"const": true}},
+	}}})
+	paths["/vfs/uploads"] = object{
+		"post": fileOperation("vfs-upload-begin", "Begin to store a file in parts.", append(uploadHeaders(),
+			groupQuery(),
+			required(query("path", "where in the group", nil)),
+			required(query("size", "of the whole file, in bytes", number)),
+			query("checksum", "SHA-256 of the whole file, hexadecimal", nil),
+			query("content_type", "media type of the file", nil),
+			query("mtime", "when the file was changed last, Unix milliseconds", number),
+		), object{"201": one}, nil),
+		"get": fileOperation("vfs-upload-list", "List the caller's uploads in parts.", nil, object{"200": fileAnswer("The uploads.", object{
+			"type": "object", "required": []string{"success", "uploads"},
+			"properties": object{"success": object{"const": true}, "uploads": object{"type": "array", "items": ref("schemas", "Upload")}},
+		})}, nil),
+	}
+	id := object{"name": "upload_id", "in": "path", "required": true, "schema": object{"type": "string"}}
+	binary := object{"application/octet-stream": object{"schema": object{"type": "string", "format": "binary"}}}
+	paths["/vfs/uploads/{upload_id}"] = object{
+		"get":    fileOperation("vfs-upload-get", "Tell how far an upload is.", []object{id}, object{"200": one}, nil),
+		"patch":  fileOperation("vfs-upload-part", "Send the next part of a file.", []object{id, required(query("offset", "bytes that have come", number))}, object{"200": one}, binary),
+		"delete": fileOperation("vfs-upload-abort", "Give an upload up.", []object{id}, object{"200": one}, nil),
+	}
+	paths["/vfs/uploads/{upload_id}/finish"] = object{"post": fileOperation("vfs-upload-finish", "Store the file of an upload that is whole.",
+		[]object{id, query("checksum", "SHA-256 of the whole file, hexadecimal", nil)}, object{"200": stored, "412": preconditionFailed()}, nil)}
 }
 
 // fileOperation is one path and method of files.

@@ -1,0 +1,376 @@
+package vfs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Uploads that can be resumed: a file that comes in parts, over connections that break
+// and bridges that restart. What has come is the content of a record in a space without
+// inhabitants, so it is where all contents are, and shares chunks with what came before
+// it: a part is written once. When the file is whole its content becomes that of the file
+// without being moved.
+
+// staging is the space of what has come of files that are not whole. No space is called
+// so.
+const staging protocol.SpaceID = "\x01"
+
+// UploadStep divides the number of bytes that have come, until the file is whole: what
+// comes beyond a step when a connection breaks is to be sent again.
+const UploadStep = minChunked
+
+// Bounds of uploads. A principal has a quarter of them, and a space half (package fair).
+const (
+	maxUploads   = 1024
+	uploadedWhen = 24 * time.Hour // without a part, after which an upload is given up
+	// stagedFiles is the room for uploads that were begun, in files of the largest size.
+	stagedFiles = 8
+)
+
+// A Resumable is a file that is to come in parts, as whoever began it said.
+type Resumable struct {
+	Owner protocol.Party   `json:"owner"`
+	Space protocol.SpaceID `json:"space"` // of the file
+	Group string           `json:"group"`
+	Path  string           `json:"path"`
+	Begun int64            `json:"begun"` // Unix milliseconds
+
+	Size        int64   `json:"size"`
+	SHA256      *Sum    `json:"sha256,omitempty"`     // nil if it is not known yet
+	IfVersion   *uint64 `json:"if_version,omitempty"` // see [PutOptions]
+	ContentType string  `json:"type,omitempty"`
+	Mtime       int64   `json:"mtime,omitempty"` // Unix milliseconds
+}
+
+// A ResumableState is how far an upload is.
+type ResumableState struct {
+	Resumable
+	ID       string
+	Received int64     // bytes: where to go on
+	Expires  time.Time // when it is given up unless more comes
+}
+
+// uploads are those that were begun and not ended, by id. They follow the table.
+type uploads struct {
+	mu   sync.Mutex
+	byID map[string]*Record
+	held int // begun, and not in the table yet
+}
+
+func (u *uploads) changed(_ string, old, now *Record) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case now != nil && now.Upload != nil:
+		u.byID[now.Path] = now
+	case old != nil && old.Upload != nil:
+		delete(u.byID, old.Path)
+	}
+}
+
+// stagingGroup is the group of a principal's uploads, whose quota they share.
+func stagingGroup(owner protocol.Party) string {
+	sum := sha256.Sum256([]byte(owner.String()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// state describes a record of an upload.
+func (r *Record) state() ResumableState {
+	v := r.current()
+	return ResumableState{Resumable: *r.Upload, ID: r.Path, Received: v.Size, Expires: time.UnixMilli(v.Modified).Add(uploadedWhen)}
+}
+
+// BeginUpload begins an upload of a principal, who may write the group. Its bytes have
+// room: 4008 if too many have been begun, 4005 if they are too large together.
+func (s *Store) BeginUpload(ctx context.Context, who *protocol.Principal, u Resumable) (ResumableState, error) {
+	u.Owner, u.Space, u.Begun = who.Party(), who.Home(), s.opts.Now().UnixMilli()
+	o := PutOptions{Size: u.Size, ContentType: u.ContentType, Mtime: u.Mtime}
+	if err := s.Space(u.Space).checkPut(ctx, u.Group, u.Path, o, u.Size); err != nil {
+		return ResumableState{}, err
+	}
+	leave, err := s.uploads.enter(fair.Of(who), &u, stagedFiles*s.opts.MaxFile)
+	if err != nil {
+		return ResumableState{}, err
+	}
+	defer leave()
+	now := s.opts.Now()
+	s.index.mu.Lock()
+	number := s.index.number(now)
+	s.index.mu.Unlock()
+	r := &Record{
+		Space: staging, Group: stagingGroup(u.Owner), Path: protocol.NewID(), ID: protocol.NewID(), Upload: &u,
+		First: number, Versions: []Version{{Number: number, Modified: now.UnixMilli(), SHA256: sha256.Sum256(nil)}},
+	}
+	if _, err := s.opts.Records.Create(ctx, r.key(), r); err != nil {
+		return ResumableState{}, err
+	}
+	return r.state(), nil
+}
+
+// enter makes room for an upload, until leave is called, when the table has it.
+func (u *uploads) enter(who fair.Party, begun *Resumable, bytes int64) (leave func(), err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var count, size struct{ own, space, all int64 }
+	count.all = int64(u.held)
+	for _, r := range u.byID {
+		count.all++
+		size.all += r.Upload.Size
+		if r.Upload.Space == begun.Space {
+			count.space++
+			size.space += r.Upload.Size
+		}
+		if r.Upload.Owner == begun.Owner {
+			count.own++
+			size.own += r.Upload.Size
+		}
+	}
+	own, space := fair.Share(maxUploads, who)
+	if count.own >= own || count.space >= space || count.all >= maxUploads {
+		return nil, protocol.BusyFor(time.Minute, "too many uploads are under way: finish or abort some")
+	}
+	own, space = fair.Share(bytes, who)
+	if size.own+begun.Size > own || size.space+begun.Size > space || size.all+begun.Size > bytes {
+		return nil, NoRoom("too many large uploads are under way: finish or abort some")
+	}
+	u.held++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.held--
+	}, nil
+}
+
+// upload finds an upload of a principal. To others it is not there.
+func (s *Store) upload(who *protocol.Principal, id string) (*Record, error) {
+	s.uploads.mu.Lock()
+	defer s.uploads.mu.Unlock()
+	r := s.uploads.byID[id]
+	if r == nil || r.Upload.Owner != who.Party() || r.Upload.Space != who.Home() {
+		return nil, protocol.Errorf(protocol.FileNotFound, "there is no such upload: it has ended, or was given up").With("upload_id", id)
+	}
+	return r, nil
+}
+
+// FindUpload tells how far an upload of a principal is; 4003 if it has none of this id.
+func (s *Store) FindUpload(who *protocol.Principal, id string) (ResumableState, error) {
+	r, err := s.upload(who, id)
+	if err != nil {
+		return ResumableState{}, err
+	}
+	return r.state(), nil
+}
+
+// Uploads are the uploads of a principal, by the time of their beginning.
+func (s *Store) Uploads(who *protocol.Principal) []ResumableState {
+	var all []ResumableState
+	s.uploads.mu.Lock()
+	for _, r := range s.uploads.byID {
+		if r.Upload.Owner == who.Party() && r.Upload.Space == who.Home() {
+			all = append(all, r.state())
+		}
+	}
+	s.uploads.mu.Unlock()
+	slices.SortFunc(all, func(x, y ResumableState) int {
+		if x.Begun != y.Begun {
+			return int(x.Begun - y.Begun)
+		}
+		return strings.Compare(x.ID, y.ID)
+	})
+	return all
+}
+
+// Append adds a part to an upload, which begins where the upload ends: another offset is
+// 3003, with the right one in details.offset. Of a part that breaks off the whole steps are
+// kept; the state says how far the upload is then, and the error why the part broke off.
+func (s *Store) Append(ctx context.Context, who *protocol.Principal, id string, offset int64, part io.Reader) (ResumableState, error) {
+	r, err := s.upload(who, id)
+	if err != nil {
+		return ResumableState{}, err
+	}
+	if received := r.current().Size; offset != received {
+		return r.state(), protocol.Errorf(protocol.RevisionConflict, "the upload has %d bytes: go on there", received).With("offset", received).With("upload_id", id)
+	}
+	in, space := &breaking{r: &source{ctx: ctx, r: part, left: r.Upload.Size - offset + 1}}, s.Space(staging)
+	if offset == r.Upload.Size {
+		return r.state(), in.why(true, r.Upload.Path)
+	}
+	b := space.base(ctx, r.Group, id, r.current().Number)
+	defer b.close()
+	if b == nil && offset > 0 {
+		return r.state(), baseDamaged(r.Upload.Path)
+	}
+	c := &received{}
+	err = s.assemble(ctx, r.Upload.Path, c, b, PutOptions{Size: -1}, func(a *assembly) error { return a.append(in, r.Upload.Size) })
+	if err != nil {
+		return r.state(), err
+	}
+	defer c.abort()
+	if c.size > offset {
+		current := r.current().Number
+		w := &writing{Space: space, group: r.Group, path: id, options: PutOptions{IfVersion: &current}, content: c, alone: true}
+		if _, err := w.run(ctx); err != nil {
+			return r.state(), err
+		}
+		r = w.result
+	}
+	return r.state(), in.why(c.size == r.Upload.Size, r.Upload.Path)
+}
+
+// append adds to the version before what a reader has, in whole steps, until there are so
+// many bytes. The reader's errors end what it has.
+func (a *assembly) append(r *breaking, total int64) error {
+	if a.base != nil {
+		before := len(a.base.list.sums)
+		a.resume(before)
+		chunk := make([]byte, ChunkSize)
+		for i := len(a.list.sums); i < before; i++ {
+			if _, err := a.next(i, chunk[:chunkLength(a.base.list.size, i)], true, nil); err != nil {
+				return err
+			}
+		}
+	}
+	step := make([]byte, UploadStep)
+	for a.list.size < total {
+		step := step[:min(UploadStep, total-a.list.size)]
+		if _, err := io.ReadFull(r, step); err != nil {
+			return nil
+		}
+		if err := a.addAll(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A breaking reader notes why it ends.
+type breaking struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements [io.Reader].
+func (b *breaking) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if err != nil {
+		b.err = err
+	}
+	return n, err
+}
+
+// why says why a part did not come to its end, or is longer than the rest of its file.
+func (b *breaking) why(whole bool, path string) error {
+	if whole && b.err == nil {
+		if n, _ := b.r.Read(make([]byte, 1)); n > 0 {
+			return BadContent(path, "is longer than announced")
+		}
+	}
+	if whole || b.err == nil || errors.Is(b.err, io.EOF) {
+		return nil
+	}
+	return brokenOff(b.err)
+}
+
+// FinishUpload makes a version of the file of an upload that is whole, in files that its
+// principal may write: 3006 while bytes are missing, 4002 if it has not the sum that was
+// announced, now or at the beginning. An upload that failed so stays, and can be aborted.
+func (s *Store) FinishUpload(ctx context.Context, who *protocol.Principal, id string, files Files, sum *Sum) (File, error) {
+	r, err := s.upload(who, id)
+	if err != nil {
+		return File{}, err
+	}
+	u := r.Upload
+	if received := r.current().Size; received < u.Size {
+		return File{}, protocol.Errorf(protocol.InvalidState, "%d of %d bytes are missing", u.Size-received, u.Size).With("offset", received).With("upload_id", id)
+	}
+	o := PutOptions{IfVersion: u.IfVersion, Size: u.Size, SHA256: u.SHA256, ContentType: u.ContentType, Mtime: u.Mtime}
+	if sum != nil {
+		if o.SHA256 != nil && *o.SHA256 != *sum {
+			return File{}, BadContent(u.Path, "has another checksum than was announced at the beginning")
+		}
+		o.SHA256 = sum
+	}
+	f, err := s.unstage(ctx, r, files, o)
+	if err != nil {
+		return File{}, err
+	}
+	return f, s.discard(ctx, r)
+}
+
+// unstage gives a file the content of an upload: by reference if the file is of this
+// store.
+func (s *Store) unstage(ctx context.Context, r *Record, files Files, o PutOptions) (File, error) {
+	from := Source{Path: r.Path, Version: r.current().Number}
+	own, ok := files.(*Space)
+	if !ok || own.store != s {
+		content, f, err := s.Space(staging).Open(ctx, r.Group, from.Path, from.Version)
+		if err != nil {
+			return File{}, err
+		}
+		defer content.Close()
+		if err := announced(f, o); err != nil {
+			return File{}, err
+		}
+		return files.Put(ctx, r.Upload.Group, r.Upload.Path, io.Reader(content), o)
+	}
+	if err := own.checkPut(ctx, r.Upload.Group, r.Upload.Path, o, 0); err != nil {
+		return File{}, err
+	}
+	c, unpin, err := s.Space(staging).hold(ctx, r.Group, from, o)
+	if err != nil {
+		return File{}, err
+	}
+	defer unpin()
+	w := &writing{Space: own, group: r.Upload.Group, path: r.Upload.Path, options: o, content: c}
+	return w.run(ctx)
+}
+
+// AbortUpload gives up an upload of a principal.
+func (s *Store) AbortUpload(ctx context.Context, who *protocol.Principal, id string) error {
+	r, err := s.upload(who, id)
+	if err != nil {
+		return err
+	}
+	return s.discard(ctx, r)
+}
+
+// discard removes what has come of an upload; its blobs are collected. One that is gone is
+// no error.
+func (s *Store) discard(ctx context.Context, r *Record) error {
+	if err := s.opts.Records.Delete(ctx, r.key(), 0); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+		return err
+	}
+	return nil
+}
+
+// giveUp removes uploads to which nothing was added for a day.
+func (s *Store) giveUp(ctx context.Context) (n int) {
+	s.uploads.mu.Lock()
+	var stale []*Record
+	for _, r := range s.uploads.byID {
+		if r.state().Expires.Before(s.opts.Now()) {
+			stale = append(stale, r)
+		}
+	}
+	s.uploads.mu.Unlock()
+	for _, r := range stale {
+		now, revision, ok := s.opts.Records.Get(r.key())
+		if !ok || now != r {
+			continue // more has come
+		}
+		if err := s.opts.Records.Delete(ctx, r.key(), revision); err == nil {
+			n++
+		}
+	}
+	return n
+}
