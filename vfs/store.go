@@ -77,7 +77,7 @@ type Store struct {
 // before the table is loaded; [Store.Run] comes after.
 func NewStore(o StoreOptions) *Store {
 	o.setDefaults()
-	s := &Store{opts: o, index: newIndex(), metrics: newMetrics(o.Registerer), uploads: uploads{byID: make(map[string]*Record)}}
+	s := &Store{opts: o, index: newIndex(), metrics: newMetrics(o.Registerer), uploads: uploads{byID: make(map[string]*Record), adding: make(map[string]bool)}}
 	s.batches.blobs, s.batches.index = o.Blobs, s.index
 	s.metrics.usage(o.Registerer, s.total)
 	o.Records.OnChange(s.index.changed)

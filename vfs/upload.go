@@ -62,9 +62,9 @@ type ResumableState struct {
 
 // uploads are those that were begun and not ended, by id. They follow the table.
 type uploads struct {
-	mu   sync.Mutex
-	byID map[string]*Record
-	held int // begun, and not in the table yet
+	mu     sync.Mutex
+	byID   map[string]*Record
+	adding map[string]bool // a part comes
 }
 
 func (u *uploads) changed(_ string, old, now *Record) {
@@ -98,11 +98,6 @@ func (s *Store) BeginUpload(ctx context.Context, who *protocol.Principal, u Resu
 	if err := s.Space(u.Space).checkPut(ctx, u.Group, u.Path, o, u.Size); err != nil {
 		return ResumableState{}, err
 	}
-	leave, err := s.uploads.enter(fair.Of(who), &u, stagedFiles*s.opts.MaxFile)
-	if err != nil {
-		return ResumableState{}, err
-	}
-	defer leave()
 	now := s.opts.Now()
 	s.index.mu.Lock()
 	number := s.index.number(now)
@@ -111,18 +106,24 @@ func (s *Store) BeginUpload(ctx context.Context, who *protocol.Principal, u Resu
 		Space: staging, Group: stagingGroup(u.Owner), Path: protocol.NewID(), ID: protocol.NewID(), Upload: &u,
 		First: number, Versions: []Version{{Number: number, Modified: now.UnixMilli(), SHA256: sha256.Sum256(nil)}},
 	}
+	if err := s.uploads.enter(fair.Of(who), r, stagedFiles*s.opts.MaxFile); err != nil {
+		return ResumableState{}, err
+	}
 	if _, err := s.opts.Records.Create(ctx, r.key(), r); err != nil {
+		if _, _, there := s.opts.Records.Get(r.key()); !there {
+			s.uploads.changed("", r, nil)
+		}
 		return ResumableState{}, err
 	}
 	return r.state(), nil
 }
 
-// enter makes room for an upload, until leave is called, when the table has it.
-func (u *uploads) enter(who fair.Party, begun *Resumable, bytes int64) (leave func(), err error) {
+// enter takes in an upload that is about to be stored, if there is room.
+func (u *uploads) enter(who fair.Party, r *Record, bytes int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	begun := r.Upload
 	var count, size struct{ own, space, all int64 }
-	count.all = int64(u.held)
 	for _, r := range u.byID {
 		count.all++
 		size.all += r.Upload.Size
@@ -137,17 +138,28 @@ func (u *uploads) enter(who fair.Party, begun *Resumable, bytes int64) (leave fu
 	}
 	own, space := fair.Share(maxUploads, who)
 	if count.own >= own || count.space >= space || count.all >= maxUploads {
-		return nil, protocol.BusyFor(time.Minute, "too many uploads are under way: finish or abort some")
+		return protocol.BusyFor(time.Minute, "too many uploads are under way: finish or abort some")
 	}
 	own, space = fair.Share(bytes, who)
 	if size.own+begun.Size > own || size.space+begun.Size > space || size.all+begun.Size > bytes {
-		return nil, NoRoom("too many large uploads are under way: finish or abort some")
+		return NoRoom("too many large uploads are under way: finish or abort some")
 	}
-	u.held++
+	u.byID[r.Path] = r
+	return nil
+}
+
+// add has one part of an upload come at a time, until added is called.
+func (u *uploads) add(id string) (added func(), err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.adding[id] {
+		return nil, protocol.BusyFor(time.Second, "another part of this upload comes")
+	}
+	u.adding[id] = true
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		u.held--
+		delete(u.adding, id)
 	}, nil
 }
 
@@ -193,9 +205,18 @@ func (s *Store) Uploads(who *protocol.Principal) []ResumableState {
 // Append adds a part to an upload, which begins where the upload ends: another offset is
 // 3003, with the right one in details.offset. Of a part that breaks off the whole steps are
 // kept; the state says how far the upload is then, and the error why the part broke off.
+// While another part comes it is 4008.
 func (s *Store) Append(ctx context.Context, who *protocol.Principal, id string, offset int64, part io.Reader) (ResumableState, error) {
 	r, err := s.upload(who, id)
 	if err != nil {
+		return ResumableState{}, err
+	}
+	added, err := s.uploads.add(id)
+	if err != nil {
+		return r.state(), err
+	}
+	defer added()
+	if r, err = s.upload(who, id); err != nil { // the part before may just have come
 		return ResumableState{}, err
 	}
 	if received := r.current().Size; offset != received {
@@ -365,7 +386,7 @@ func (s *Store) giveUp(ctx context.Context) (n int) {
 	s.uploads.mu.Unlock()
 	for _, r := range stale {
 		now, revision, ok := s.opts.Records.Get(r.key())
-		if !ok || now != r {
+		if !ok || now.current().Number != r.current().Number {
 			continue // more has come
 		}
 		if err := s.opts.Records.Delete(ctx, r.key(), revision); err == nil {

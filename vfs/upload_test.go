@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,5 +232,54 @@ func TestPartsAreWrittenOnceAndTellNobody(t *testing.T) {
 	}
 	if size > int64(len(data))*11/10 {
 		t.Errorf("%d bytes are on the disk, of %d that came", size, len(data))
+	}
+}
+
+// Beginning many at once takes no more than a share, and one part of an upload comes at a
+// time.
+func TestUploadsAtTheSameTimeAreBounded(t *testing.T) {
+	w := open(t)
+	var begun atomic.Int64
+	var all sync.WaitGroup
+	for range 400 {
+		all.Go(func() {
+			if _, err := w.BeginUpload(t.Context(), ann, vfs.Resumable{Group: "g", Path: "x"}); err == nil {
+				begun.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := begun.Load(); n != 256 {
+		t.Errorf("%d were begun", n)
+	}
+	s := w.begin(ben, "y", 10)
+	slow, body := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.Append(t.Context(), ben, s.ID, 0, slow)
+		done <- err
+	}()
+	if _, err := body.Write(make([]byte, 5)); err != nil { // it is being read
+		t.Fatal(err)
+	}
+	_, err := w.Append(t.Context(), ben, s.ID, 0, bytes.NewReader(make([]byte, 10)))
+	code(t, err, protocol.Busy)
+	if _, err := body.Write(make([]byte, 5)); err != nil || body.Close() != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.FinishUpload(t.Context(), ben, s.ID, w.files, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An upload that cannot be stored takes no room.
+func TestAnUploadThatIsNotStoredTakesNoRoom(t *testing.T) {
+	w := open(t)
+	w.records.Break(errors.New("the store is away"))
+	if _, err := w.BeginUpload(t.Context(), ann, vfs.Resumable{Group: "g", Path: "x"}); err == nil || len(w.Uploads(ann)) != 0 {
+		t.Errorf("%v, %+v", err, w.Uploads(ann))
 	}
 }
