@@ -30,6 +30,7 @@ type Call struct {
 	Line      Line            // the connection it came over, nil if the bridge cannot ask anything on it
 	Address   netip.Addr      // it came from, zero if not known
 	Depth     int             // calls of tools by models that it is within, as far as is known
+	Ask       Asker           // asks the caller meanwhile, nil if nobody can be asked
 	Extension json.RawMessage // vendor data of the request, nil without any
 
 	// Fixed before the call can be answered.
@@ -98,6 +99,15 @@ type Call struct {
 	target   Resource                     // its resource, once known; for audit
 	digest   Digest                       // of its params, at the same time
 	executed bool                         // the handler was reached; for audit
+}
+
+// An Asker asks whoever made a call for something while the call runs: a person for the
+// rest of the arguments, or the caller's own model for an answer. Methods and the JSON of
+// questions and answers are those of MCP.
+type Asker interface {
+	// Answers reports whether the caller can be asked by a method.
+	Answers(method string) bool
+	Ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 }
 
 // Emit sends an event to a caller that asked for events, and to callers that

@@ -112,6 +112,7 @@ type Inbound struct {
 	Free        func()                // called, if not nil, when Reply, Emit and Audience are not looked at any more; of most requests only
 	Depth       int                   // calls of tools by models that it is within, as far as is known
 	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
+	Ask         Asker                 // asks whoever sent the request meanwhile, nil if nobody can be asked
 
 	kept bool // whoever submits it goes on to look at the call
 }

@@ -70,7 +70,7 @@ func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol
 	if sessionless {
 		asks.client = m.capabilities()
 	} else {
-		asks.inSession = formsOf(session.ServerSession)
+		asks.inSession, asks.askedBack = formsOf(session.ServerSession), asksBack(session.ServerSession)
 	}
 	body, warning := d.direct(ctx, asks, m, sessionless)
 	if body == nil { // the SDK knows how to ask within a session
@@ -130,6 +130,9 @@ func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bo
 	case err != nil:
 		return answerError(m, err), ""
 	default:
+		if tool.Asks && who.askedBack {
+			return nil, ""
+		}
 		call := toolCall(tool.Name, json.RawMessage(m.Params.Arguments))
 		if l := who.lacking(tool, call); l != nil {
 			action, content, ok := said(m.Params.Responses)

@@ -21,6 +21,7 @@ type asker struct {
 	env       tools.Environment
 	client    capabilities
 	inSession bool   // its client can be asked by a form, in its session
+	askedBack bool   // or by whoever runs a tool, for anything
 	progress  bool   // its client hears how far the call is
 	console   string // address of the console, "" if it is not known
 }

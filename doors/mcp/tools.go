@@ -178,6 +178,9 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 	ctx = tools.WithLog(ctx, func(l tools.Log) {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, tool.Name), Data: l.Text}) // for who asked for it
 	})
+	if tool.Asks && asksBack(r.Session) {
+		ctx = tools.WithAsker(ctx, &clientAsker{session: r.Session, ctx: ctx})
+	}
 	who := asker{env: env, client: clientOf(r.Params.Meta), progress: r.Params.GetProgressToken() != nil}
 	call, instead := d.supplement(ctx, who, r, tool, toolCall(tool.Name, r.Params.Arguments))
 	if instead != nil {

@@ -29,6 +29,7 @@ func newFixture() http.Handler {
 	})
 	addContents(s)
 	addWork(s)
+	addQuestions(s)
 	addPrompts(s)
 	addResources(s)
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
@@ -131,6 +132,56 @@ func slowCompute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResu
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// addQuestions adds tools that ask the client something before they have a result.
+func addQuestions(s *sdk.Server) {
+	addQuestion(s, "test_sampling", `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`, func(arguments json.RawMessage) sdk.InputRequest {
+		var p struct{ Prompt string }
+		_ = json.Unmarshal(arguments, &p)
+		return &sdk.CreateMessageParams{MaxTokens: 100, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: p.Prompt}}}}
+	})
+	addQuestion(s, "test_elicitation", `{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`, func(arguments json.RawMessage) sdk.InputRequest {
+		var p struct{ Message string }
+		_ = json.Unmarshal(arguments, &p)
+		return form(p.Message, `{"username":{"type":"string","description":"User's response"},"email":{"type":"string","description":"User's email address"}},"required":["username","email"]`)
+	})
+	addQuestion(s, "test_elicitation_sep1034_defaults", string(nothingTaken), func(json.RawMessage) sdk.InputRequest {
+		return form("Say who you are", `{"name":{"type":"string","default":"John Doe"},"age":{"type":"integer","default":30},"score":{"type":"number","default":95.5},`+
+			`"status":{"type":"string","enum":["active","inactive","pending"],"default":"active"},"verified":{"type":"boolean","default":true}}`)
+	})
+	addQuestion(s, "test_elicitation_sep1330_enums", string(nothingTaken), func(json.RawMessage) sdk.InputRequest {
+		return form("Choose", `{"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},`+
+			`"titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"},{"const":"value3","title":"Third Option"}]},`+
+			`"legacyEnum":{"type":"string","enum":["opt1","opt2","opt3"],"enumNames":["Option One","Option Two","Option Three"]},`+
+			`"untitledMulti":{"type":"array","minItems":1,"maxItems":3,"items":{"type":"string","enum":["option1","option2","option3"]}},`+
+			`"titledMulti":{"type":"array","minItems":1,"maxItems":3,"items":{"anyOf":[{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"},{"const":"value3","title":"Third Choice"}]}}}`)
+	})
+}
+
+// form asks for properties, which may be followed by other keywords.
+func form(message, properties string) *sdk.ElicitParams {
+	return &sdk.ElicitParams{Mode: "form", Message: message, RequestedSchema: json.RawMessage(`{"type":"object","properties":` + properties + `}`)}
+}
+
+// addQuestion adds a tool whose result is the answer to one question.
+func addQuestion(s *sdk.Server, name, schema string, ask func(arguments json.RawMessage) sdk.InputRequest) {
+	const key = "question"
+	addTool(s, name, json.RawMessage(schema), func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		switch answer := r.Params.InputResponses[key].(type) {
+		case *sdk.ElicitResult:
+			content, err := json.Marshal(answer.Content)
+			return text("Elicitation completed: action=%s, content=%s", answer.Action, content), err
+		case *sdk.CreateMessageWithToolsResult:
+			if len(answer.Content) > 0 {
+				if said, ok := answer.Content[0].(*sdk.TextContent); ok {
+					return text("LLM response: %s", said.Text), nil
+				}
+			}
+			return text("LLM response"), nil
+		}
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{key: ask(r.Params.Arguments)}}, nil
+	})
 }
 
 // addPrompts adds the prompts.

@@ -59,7 +59,7 @@ func run(ctx context.Context, program string, suite []string) error {
 const configuration = `mcp:
   task_after_ms: 200
   servers:
-    - {name: %[1]s, url: %[3]s, trusted: true, tools: ["test_*", greet, slow_compute, "*_job", "json_*"]}
+    - {name: %[1]s, url: %[3]s, trusted: true, elicitation: true, sampling: {on: true, by: caller}, tools: ["test_*", greet, slow_compute, "*_job", "json_*"]}
     - {name: %[2]s, url: %[3]s, trusted: true, risk: ask, tools: [confirm_delete], prompts: ["-"]}
 `
 

@@ -125,6 +125,9 @@ type Tool struct {
 	Run func(ctx context.Context, x *Execution) (Output, error)
 	// MaxArguments bounds the arguments of a call, in bytes; 0 is 1 MiB.
 	MaxArguments int
+	// Asks says that whoever runs it may ask the caller for something meanwhile, see
+	// [WithAsker].
+	Asks bool
 	// Prompt says that Run returns soon after its context has ended, whatever
 	// happens. It is then run without a goroutine of its own.
 	Prompt bool

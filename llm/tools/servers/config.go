@@ -34,8 +34,9 @@ type Config struct {
 	Spaces  []string      `yaml:"spaces" doc:"tenants that may use it; * is any; only the default space when empty"`
 	Timeout time.Duration `yaml:"timeout" doc:"time that a call may take; 60s by default"`
 
-	Sampling Sampling `yaml:"sampling" doc:"whether it may ask models of the bridge meanwhile"`
-	Roots    []string `yaml:"roots" doc:"folders that it is told to work in, as file:// URIs; none by default"`
+	Sampling    Sampling `yaml:"sampling" doc:"whether it may ask models meanwhile"`
+	Elicitation bool     `yaml:"elicitation" doc:"it may ask whoever calls a tool of it by a form, if their MCP client shows forms"`
+	Roots       []string `yaml:"roots" doc:"folders that it is told to work in, as file:// URIs; none by default"`
 }
 
 // Ways to approve tools.
@@ -100,6 +101,9 @@ func (c *Config) Check() error {
 	}
 	return nil
 }
+
+// asks reports whether the server may ask for something while it works on a call.
+func (c *Config) asks() bool { return c.Sampling.On || c.Elicitation }
 
 // serves reports whether a principal belongs to a tenant that may use the server.
 func (c *Config) serves(who *protocol.Principal) bool {

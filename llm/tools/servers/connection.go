@@ -208,6 +208,9 @@ func (l *connection) client() *sdk.Client {
 	if l.config.Sampling.On {
 		options.CreateMessageWithToolsHandler = outsideOfCalls
 	}
+	if l.config.Elicitation {
+		options.ElicitationHandler = nobodyIsAsked
+	}
 	return l.withRoots(sdk.NewClient(l.implementation(), options))
 }
 

@@ -87,6 +87,7 @@ func (l *connection) tool(d *declared) *tools.Tool {
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 			return l.service.run(ctx, x, l.config.Name, d.Name)
 		},
+		Asks:   l.config.Elicitation || l.config.Sampling.On && l.config.Sampling.By == byCaller,
 		Prompt: true, // as commands are
 	}
 	if hints := d.Annotations; l.config.Trusted && hints != nil {

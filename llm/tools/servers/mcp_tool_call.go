@@ -48,7 +48,8 @@ type CallResult struct {
 	Text    string          `json:"text" doc:"the result as text"`
 	Media   []Media         `json:"media,omitempty" doc:"images, audio and video of the result, in its order; absent if there are none"`
 	Content []Content       `json:"content,omitempty" doc:"all of the result in its order; absent if it is one text"`
-	Sampled *Sampled        `json:"sampled,omitempty" doc:"questions of the server to models of the bridge meanwhile; absent if there were none"`
+	Sampled *Sampled        `json:"sampled,omitempty" doc:"questions of the server to models meanwhile; absent if there were none"`
+	Forms   int             `json:"forms,omitempty" doc:"forms by which the server asked the caller meanwhile; absent for 0"`
 	IsError bool            `json:"is_error" doc:"the tool says that it failed; text says why"`
 }
 
@@ -92,7 +93,7 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 		return CallResult{}, protocol.Errorf(protocol.NotFound, "the server has no approved tool %.100q", p.Tool).With("server", p.Server)
 	}
 	var result *sdk.CallToolResult
-	asked := l.sampler(call)
+	asked := l.inquiry(call)
 	err = l.ask(ctx, call, errand{"tools/call", semconv.ToolName.String(p.Tool)}, asked, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
 		result, failed = session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: p.Tool, Arguments: p.Arguments})
 		return failed
@@ -101,7 +102,7 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 		return CallResult{}, l.explain(ctx, err)
 	}
 	got := read(p, result)
-	got.Sampled = asked.summary()
+	got.Sampled, got.Forms = asked.summary()
 	return got, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A server that may ask for something while it works on a call does not say for which
+// A server that may ask for something, a model or a person, while it works on a call does not say for which
 // call it asks. So a call of such a server has a session of its own, in which nobody else
 // calls: what is asked there is asked on behalf of this call, and ends with it.
 
@@ -18,7 +18,7 @@ import (
 const maxOwnSessions = 32
 
 // own opens a session for one call, until end is called.
-func (l *connection) own(ctx context.Context, call *commands.Call, a *sampler) (session *sdk.ClientSession, end func(), err error) {
+func (l *connection) own(ctx context.Context, call *commands.Call, a *inquiry) (session *sdk.ClientSession, end func(), err error) {
 	who := fair.Of(call.Principal)
 	if full := l.places.TryAcquire(who, 1); full != nil {
 		return nil, nil, full
@@ -46,10 +46,11 @@ func (l *connection) own(ctx context.Context, call *commands.Call, a *sampler) (
 }
 
 // askingClient is the bridge as a server sees it during one call.
-func (l *connection) askingClient(call *commands.Call, a *sampler) *sdk.Client {
+func (l *connection) askingClient(call *commands.Call, a *inquiry) *sdk.Client {
 	return l.withRoots(sdk.NewClient(l.implementation(), &sdk.ClientOptions{
-		Capabilities:                  l.capabilities(),
-		CreateMessageWithToolsHandler: a.answer,
+		Capabilities:                  a.capabilities(),
+		CreateMessageWithToolsHandler: a.answerer(),
+		ElicitationHandler:            a.elicitor(),
 		ProgressNotificationHandler:   func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.step(r.Params) },
 		LoggingMessageHandler:         func(_ context.Context, r *sdk.LoggingMessageRequest) { call.Emit("task.log", l.line(r.Params)) },
 	}))
@@ -60,12 +61,37 @@ func outsideOfCalls(context.Context, *sdk.CreateMessageWithToolsRequest) (*sdk.C
 	return nil, unasked(codeRejected, "models are asked on behalf of a call of a tool, and only within its session")
 }
 
+// capabilities are what the server may ask for during the call: what is configured, and
+// the caller can be asked for.
+func (a *inquiry) capabilities() *sdk.ClientCapabilities {
+	c := a.of.capabilities()
+	if a.answerer() == nil {
+		c.Sampling = nil
+	}
+	if a.elicitor() == nil {
+		c.Elicitation = nil
+	}
+	return c
+}
+
+// answerer answers questions to models, nil if none are asked.
+func (a *inquiry) answerer() func(context.Context, *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
+	settings := &a.of.config.Sampling
+	if !settings.On || settings.By == byCaller && !a.callerAnswers(samplingMethod) {
+		return nil
+	}
+	return a.answer
+}
+
 // capabilities are what a server may ask of the bridge: nothing that is not configured
 // for it.
 func (l *connection) capabilities() *sdk.ClientCapabilities {
 	c := new(sdk.ClientCapabilities)
 	if l.config.Sampling.On {
 		c.Sampling = new(sdk.SamplingCapabilities)
+	}
+	if l.config.Elicitation {
+		c.Elicitation = &sdk.ElicitationCapabilities{Form: new(sdk.FormElicitationCapabilities)}
 	}
 	if len(l.config.Roots) > 0 {
 		c.RootsV2 = new(sdk.RootCapabilities)

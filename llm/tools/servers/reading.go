@@ -38,8 +38,8 @@ const (
 const codeNotFound = -32002
 
 // ask asks the server on behalf of a call, which hears what it says meanwhile. With a
-// sampler, which the server may ask models by, it does so in a session of the call's own.
-func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, a *sampler, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
+// inquiry, which the server may ask models by, it does so in a session of the call's own.
+func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, a *inquiry, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
 	session, err := l.current()
 	if err != nil {
 		return err

@@ -21,10 +21,17 @@ import (
 // Sampling says whether a server may ask models of the bridge while it works on a call.
 type Sampling struct {
 	On       bool   `yaml:"on" doc:"the server may ask a language model while it works on a call: as the principal of the call, with its rights and budgets"`
-	Model    string `yaml:"model" doc:"name or alias of that model; the default model when empty"`
+	By       string `yaml:"by" doc:"bridge: models of the bridge answer; caller: that of the MCP client that calls, if it lets itself be asked; bridge by default"`
+	Model    string `yaml:"model" doc:"name or alias of the bridge's model; the default model when empty"`
 	Requests int    `yaml:"requests" doc:"questions of one call, 100 at most; 8 when 0"`
 	Tokens   int    `yaml:"tokens" doc:"tokens of all questions and answers of one call; 32768 when 0"`
 }
+
+// Whose model answers.
+const (
+	byBridge = "bridge"
+	byCaller = "caller"
+)
 
 // Bounds of what a server asks models.
 const (
@@ -40,6 +47,8 @@ const (
 // Check names the fault of the settings.
 func (s *Sampling) Check() error {
 	switch {
+	case s.By != "" && s.By != byBridge && s.By != byCaller:
+		return fmt.Errorf("sampling.by: %q is neither %s nor %s", s.By, byBridge, byCaller)
 	case s.Requests < 0 || s.Requests > maxSamplingRequests:
 		return fmt.Errorf("sampling.requests: must be between 0 and %d", maxSamplingRequests)
 	case s.Tokens < 0 || s.Tokens > maxSamplingTokens:
@@ -75,9 +84,9 @@ type Sampled struct {
 	Tokens   int `json:"tokens" doc:"tokens of these questions and answers"`
 }
 
-// A sampler asks models on behalf of one call. Questions that come at the same time are
-// asked one after the other.
-type sampler struct {
+// An inquiry is what a server asks for while it works on one call. Questions to models
+// that come at the same time are asked one after the other.
+type inquiry struct {
 	of   *connection
 	call *commands.Call
 	ctx  context.Context // of the call
@@ -87,14 +96,47 @@ type sampler struct {
 	mu      sync.Mutex
 	asked   int
 	sampled Sampled
+	forms   int // that were shown
 }
 
-// sampler is the sampler of a call, nil if the server may ask no models.
-func (l *connection) sampler(call *commands.Call) *sampler {
-	if !l.config.Sampling.On {
+// passOn has the model of the caller's MCP client answer.
+func (a *inquiry) passOn(ctx context.Context, p *sdk.CreateMessageWithToolsParams, tokens int64) (*sdk.CreateMessageWithToolsResult, error) {
+	asked := *p
+	asked.Meta, asked.Metadata, asked.IncludeContext, asked.MaxTokens = nil, nil, "", tokens
+	var answer sdk.CreateMessageWithToolsResult
+	if err := a.askCaller(ctx, samplingMethod, &asked, &answer); err != nil {
+		return nil, unasked(codeRejected, "the caller's model is not asked, or does not answer")
+	}
+	text := 0
+	for _, piece := range answer.Content {
+		switch c := piece.(type) {
+		case *sdk.TextContent:
+			text += len(c.Text)
+		case *sdk.ImageContent, *sdk.AudioContent:
+		default:
+			return nil, unasked(codeFailed, "the answer has other content than text, image and audio")
+		}
+	}
+	for _, m := range p.Messages {
+		for _, piece := range m.Content {
+			if c, ok := piece.(*sdk.TextContent); ok {
+				text += len(c.Text)
+			}
+		}
+	}
+	a.mu.Lock()
+	a.sampled.Requests++
+	a.sampled.Tokens += text / bytesPerToken
+	a.mu.Unlock()
+	return &answer, nil
+}
+
+// inquiry is the inquiry of a call, nil if the server may ask for nothing.
+func (l *connection) inquiry(call *commands.Call) *inquiry {
+	if !l.config.asks() {
 		return nil
 	}
-	return &sampler{of: l, call: call}
+	return &inquiry{of: l, call: call}
 }
 
 // Codes of errors that a server is told.
@@ -109,7 +151,7 @@ func unasked(code int64, format string, values ...any) error {
 }
 
 // answer asks a model what a server wants to know.
-func (a *sampler) answer(ctx context.Context, r *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
+func (a *inquiry) answer(ctx context.Context, r *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
 	if err := a.enter(); err != nil {
 		return nil, err
 	}
@@ -123,7 +165,7 @@ func (a *sampler) answer(ctx context.Context, r *sdk.CreateMessageWithToolsReque
 }
 
 // enter counts a question, unless there were too many.
-func (a *sampler) enter() error {
+func (a *inquiry) enter() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.asked >= a.of.config.Sampling.requests() {
@@ -135,7 +177,7 @@ func (a *sampler) enter() error {
 }
 
 // take waits for its turn, and asks.
-func (a *sampler) take(ctx context.Context, p *sdk.CreateMessageWithToolsParams) (*sdk.CreateMessageWithToolsResult, error) {
+func (a *inquiry) take(ctx context.Context, p *sdk.CreateMessageWithToolsParams) (*sdk.CreateMessageWithToolsResult, error) {
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	within, cancel := context.WithCancel(a.ctx)
@@ -147,6 +189,9 @@ func (a *sampler) take(ctx context.Context, p *sdk.CreateMessageWithToolsParams)
 	question, err := a.question(p)
 	if err != nil {
 		return nil, err
+	}
+	if a.of.config.Sampling.By == byCaller {
+		return a.passOn(within, p, question.Options.MaxTokens)
 	}
 	params, err := json.Marshal(question)
 	if err != nil {
@@ -164,7 +209,7 @@ func (a *sampler) take(ctx context.Context, p *sdk.CreateMessageWithToolsParams)
 
 // refusal is an error of the bridge as a server is told it, which is a stranger: no more
 // than whether it may ask again.
-func (a *sampler) refusal(err error) error {
+func (a *inquiry) refusal(err error) error {
 	a.of.service.opts.Log.Debug("no model was asked for an MCP server", "server", a.of.config.Name, "error", err)
 	switch protocol.CodeOf(err) {
 	case protocol.PermissionDenied, protocol.BudgetSpent, protocol.RateLimited, protocol.NotFound:
@@ -197,7 +242,7 @@ type questionOptions struct {
 
 // question reads what a server wants to ask. The model, and how much it may say, are
 // for the configuration to decide; what the server would like is none of it.
-func (a *sampler) question(p *sdk.CreateMessageWithToolsParams) (*question, error) {
+func (a *inquiry) question(p *sdk.CreateMessageWithToolsParams) (*question, error) {
 	invalid := func(format string, values ...any) (*question, error) {
 		return nil, unasked(jsonrpc.CodeInvalidParams, format, values...)
 	}
@@ -256,7 +301,7 @@ func (a *sampler) question(p *sdk.CreateMessageWithToolsParams) (*question, erro
 }
 
 // left is the number of tokens that the call has left.
-func (a *sampler) left() int {
+func (a *inquiry) left() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.of.config.Sampling.tokens() - a.sampled.Tokens
@@ -287,7 +332,7 @@ func segmentsOf(m *sdk.SamplingMessageV2, at int) ([]chat.Segment, error) {
 var stopReasons = map[string]string{string(chat.EndTurn): "endTurn", string(chat.MaxTokens): "maxTokens"}
 
 // told is the answer of a model as the server is told it.
-func (a *sampler) told(answer json.RawMessage) (*sdk.CreateMessageWithToolsResult, error) {
+func (a *inquiry) told(answer json.RawMessage) (*sdk.CreateMessageWithToolsResult, error) {
 	var r struct {
 		Result string `json:"result"`
 		Tokens int    `json:"tokens_used"`
@@ -306,16 +351,16 @@ func (a *sampler) told(answer json.RawMessage) (*sdk.CreateMessageWithToolsResul
 	}, nil
 }
 
-// summary tells what was asked, nil if nothing was.
-func (a *sampler) summary() *Sampled {
+// summary tells what was asked: nothing and 0 if nothing was.
+func (a *inquiry) summary() (*Sampled, int) {
 	if a == nil {
-		return nil
+		return nil, 0
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.sampled.Requests == 0 && a.sampled.Refused == 0 {
-		return nil
+		return nil, a.forms
 	}
 	s := a.sampled
-	return &s
+	return &s, a.forms
 }

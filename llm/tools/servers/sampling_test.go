@@ -73,6 +73,18 @@ func newCurious(sessions bool) *curious {
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(said, "; ")}}}, nil, nil
 	})
+	sdk.AddTool(c.Server, &sdk.Tool{Name: "form"}, func(ctx context.Context, r *sdk.CallToolRequest, a askArgs) (*sdk.CallToolResult, any, error) {
+		var said []string
+		for range max(a.Times, 1) {
+			answer, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: a.Text, RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+			if err != nil {
+				said = append(said, err.Error())
+				continue
+			}
+			said = append(said, fmt.Sprint(answer.Action, answer.Content))
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(said, "; ")}}}, nil, nil
+	})
 	sdk.AddTool(c.Server, &sdk.Tool{Name: "where"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		roots, err := r.Session.ListRoots(ctx, nil)
 		if err != nil {

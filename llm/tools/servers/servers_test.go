@@ -142,7 +142,7 @@ func (w *world) invoke(ctx context.Context, env tools.Environment, command strin
 		Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
 		Metadata: protocol.Metadata{Timeout: time.Minute, Events: true},
 	}
-	answer := w.router.Handle(ctx, commands.Inbound{Principal: env.Principal, Depth: env.Depth, Body: request.Append(nil), Emit: func(e *protocol.Event) {
+	answer := w.router.Handle(ctx, commands.Inbound{Principal: env.Principal, Depth: env.Depth, Ask: tools.AskerOf(ctx), Body: request.Append(nil), Emit: func(e *protocol.Event) {
 		var p tools.Progress
 		_ = json.Unmarshal(e.Data, &p)
 		tools.TellProgress(ctx, p)
