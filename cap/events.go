@@ -64,7 +64,7 @@ func (s *Service) groupChanged(_ string, old, new *Group) {
 	}
 }
 
-// membersDiffer reports whether somebody left.
+// membersDiffer reports whether a member left.
 func (s *Service) membersDiffer(before, after *Group) (left bool) {
 	was, is := bySkill(before), bySkill(after)
 	for i := range before.Members {

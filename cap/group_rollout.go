@@ -117,7 +117,7 @@ func (s *Service) rolloutOf(call *commands.Call, id protocol.TaskID) (*rollout.R
 	return r, nil
 }
 
-// steered is the answer to who steers a rollout.
+// steered is the answer to a command that steers a rollout.
 func steered(r *rollout.Rollout, err error) (RolloutResult, error) {
 	if err != nil {
 		return RolloutResult{}, err

@@ -68,7 +68,7 @@ type Service struct {
 	index *index
 	past  *history
 	news  *announce.Queue[announcement, dataRef]
-	seq   uint64 // of events, counted by who publishes them
+	seq   uint64 // of events, counted by their publisher
 	locks locks
 }
 

@@ -19,10 +19,10 @@ type ServedSkill struct {
 	skill  Skill
 }
 
-// ServeSkill registers a skill and runs its handlers for whoever invokes it,
-// until [ServedSkill.Withdraw] or the end of the client. The first skill also
-// registers the agent and starts its heartbeat. A skill that is served already
-// is replaced. ctx bounds the registration only.
+// ServeSkill registers a skill and runs its handlers for its callers, until
+// [ServedSkill.Withdraw] or the end of the client. The first skill also registers the
+// agent and starts its heartbeat. A skill that is served already is replaced. ctx bounds
+// the registration only.
 //
 // An agent with several skills serves them with [Client.ServeSkills].
 func (c *Client) ServeSkill(ctx context.Context, skill Skill) (*ServedSkill, error) {

@@ -17,7 +17,7 @@ const recordPause = 10 * time.Millisecond
 // and not refused; their deadlines end the wait. Further calls wait behind
 // them: calls go on in the order they came.
 type backlog struct {
-	some atomic.Bool // len(calls) > 0, for who only looks
+	some atomic.Bool // len(calls) > 0, readable without the lock
 
 	mu    sync.Mutex
 	calls []*Call

@@ -20,8 +20,8 @@ type Loop interface {
 type Options struct {
 	Models *model.Service
 	Loop   Loop // nil refuses queries with tools
-	// Parked keeps queries whose calls of tools wait for somebody to agree. Nil
-	// has them wait for no longer than the query.
+	// Parked keeps queries whose tool calls wait for an approval. Nil has them wait for
+	// no longer than the query.
 	Parked *parked.Service
 	// MayActFor says why a caller may not ask on behalf of a skill. Optional.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// response reads the fields as somebody's response, leniently.
+// response reads the fields as a response, leniently.
 func (e *envelope) response() *Response {
 	r := &Response{}
 	r.Version = e.replyVersion()
@@ -27,8 +27,7 @@ func (e *envelope) response() *Response {
 	return r
 }
 
-// event reads the fields as somebody's event. Only the id and the name have
-// to be there.
+// event reads the fields as an event. Only the id and the name have to be there.
 func (e *envelope) event() *Event {
 	v := &Event{}
 	v.Version = e.replyVersion()

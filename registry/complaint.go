@@ -79,7 +79,7 @@ func (b *board) complain(key ask.AgentKey, now time.Time) (times int) {
 	return times
 }
 
-// speaker is the agent of an id that somebody speaks for, nil if there is none.
+// speaker is the agent of an id that a principal speaks for, nil if there is none.
 func (b *board) speaker(id protocol.AgentID, who *protocol.Principal) *Agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -38,8 +38,8 @@ func (s *Service) mayCall(endpoints []string) []string {
 	return slices.DeleteFunc(overHTTP(endpoints), func(e string) bool { return g.RefusesURL(e) != "" })
 }
 
-// warnOfEndpoints warns whoever registers endpoints of those that the bridge
-// will not call.
+// warnOfEndpoints warns the registrar of endpoints of those that the bridge will not
+// call.
 func (s *Service) warnOfEndpoints(call *commands.Call, path string, endpoints []string) {
 	for i, e := range endpoints {
 		reason := egress.Guard{AllowPrivate: s.opts.AllowPrivate}.RefusesURL(e)

@@ -25,8 +25,8 @@ const (
 // byBridge is the settler of what the bridge asks for.
 const byBridge = "bridge"
 
-// stirDoubts has outcomes asked for that are not known: somebody waits for one,
-// or an agent has come back. It does not block.
+// stirDoubts has outcomes asked for that are not known: a caller waits for one, or an
+// agent has come back. It does not block.
 func (s *Service) stirDoubts() {
 	select {
 	case s.inDoubt <- struct{}{}:

@@ -125,11 +125,11 @@ type Service struct {
 	board   *board
 	asking  *ask.Service
 	news    *announce.Queue[announcement, ask.AgentKey]
-	seq     uint64 // of events, counted by who publishes them
+	seq     uint64 // of events, counted by their publisher
 	schemas *schema.Cache
 	metrics *metrics
 	effects *effects.Keeper // nil without records
-	inDoubt chan struct{}   // somebody waits for an unknown outcome, or an agent is back
+	inDoubt chan struct{}   // a caller waits for an unknown outcome, or an agent is back
 
 	voice       Voice // nil for a bridge that is alone
 	askers      askers

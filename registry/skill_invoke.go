@@ -133,7 +133,7 @@ func (v *invocation) Hear(n ask.Notice) {
 // milliseconds is a duration with three decimals, for people and graphs.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// InvokeSkill is startInvoke for who waits.
+// InvokeSkill is startInvoke for a caller that waits.
 func (s *Service) InvokeSkill(ctx context.Context, call *commands.Call, p InvokeSkillParams) (result InvokeSkillResult, err error) {
 	ended := make(chan struct{})
 	s.startInvoke(ctx, call, p, func(r InvokeSkillResult, e error) {

@@ -35,7 +35,7 @@ func notFound[ID ~string](what string, id ID) *protocol.Error {
 	return protocol.Errorf(protocol.NotFound, "there is no %s %q", what, string(id)).With(what+"_id", string(id))
 }
 
-// notYours is the error for what somebody else registered.
+// notYours is the error for a thing that another principal registered.
 func notYours[ID ~string](what string, id ID) error {
 	return protocol.Errorf(protocol.PermissionDenied, "%s %q was registered by somebody else", what, string(id)).With(what+"_id", string(id))
 }

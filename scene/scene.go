@@ -9,7 +9,7 @@ import (
 // RouteRole is the role of a RouteAgent. It always takes a certificate.
 const RouteRole = "agent_route"
 
-// MemberRole is the role of who joins without naming one.
+// MemberRole is the role of members that join without naming one.
 const MemberRole = "member"
 
 // A Scene is a declared scene, as stored. It is immutable.

@@ -103,7 +103,7 @@ func (p *QueryParams) fits(scene *Scene) bool {
 		(p.Status == "" || scene.status() == p.Status) && scene.named(listing.Find(p.Find))
 }
 
-// named reports whether the scene or somebody in it has the text in its name.
+// named reports whether the scene or a member has the text in its name.
 func (s *Scene) named(text listing.Finder) bool {
 	return text.In(string(s.Type), string(s.Cap), string(s.Owner)) ||
 		slices.ContainsFunc(s.Members, func(m Member) bool { return text.In(string(m.Skill)) })

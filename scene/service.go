@@ -88,7 +88,7 @@ type Service struct {
 	leases *leases
 	notes  *notes
 	news   *news
-	seq    uint64 // of events, counted by who publishes them
+	seq    uint64 // of events, counted by their publisher
 }
 
 // New makes a service. It follows its table from then on, so it comes before

@@ -42,7 +42,7 @@ type Tokens interface {
 type Passwords interface {
 	// Verify fails with an error that is not the protocol's if they are wrong.
 	Verify(ctx context.Context, l password.Login) (*protocol.Principal, error)
-	// Stands reports whether what somebody showed before still counts.
+	// Stands reports whether a credential that was shown before still counts.
 	Stands(who *protocol.Principal) bool
 }
 
@@ -53,7 +53,7 @@ type AuthenticatorOptions struct {
 	Tokens       Tokens
 	Certificates Certificates
 	Passwords    Passwords
-	// Dev makes whoever shows nothing the one anonymous principal that may do
+	// Dev makes clients without a credential the one anonymous principal that may do
 	// everything.
 	Dev bool
 	// Throttle slows down clients with wrong credentials; its own if nil.
@@ -79,9 +79,8 @@ type Attempt struct {
 	Cause error          // the real reason, which the client is not told
 }
 
-// An Authenticator yields the principal behind what somebody showed. Whatever
-// is wrong with a credential, the answer is the same: it never tells which
-// part.
+// An Authenticator yields the principal behind credentials. Whatever is wrong with a
+// credential, the answer is the same: it never tells which part.
 type Authenticator struct {
 	options   AuthenticatorOptions
 	anonymous *protocol.Principal // nil: nobody gets in without a credential
@@ -304,7 +303,7 @@ func (a *Authenticator) refuse(ctx context.Context, s Shown, why error) error {
 	return protocol.Errorf(protocol.CredentialInvalid, "the credential is not valid")
 }
 
-// names are those that somebody fails under.
+// names are the names under which a failure is counted.
 func (s *Shown) names() []string {
 	var names []string
 	if s.Client != "" {

@@ -260,7 +260,7 @@ func (c *Credentials) OnEnd(g grant.Grant, f func(why error)) (stop func() bool)
 	c.mu.Lock()
 	c.holds[h] = struct{}{}
 	c.mu.Unlock()
-	c.look(h) // when it is there for whoever looks at all of them
+	c.look(h) // when a walk over all of them finds it
 	return func() bool { return c.forget(h) }
 }
 

@@ -31,8 +31,8 @@ type KeyEvent struct {
 	Revoked bool
 }
 
-// Names knows the names that can be given to somebody. Of one that it does not
-// know it says which was probably meant, "" for none.
+// Names knows the names that can be given to a principal. Of one that it does not know it
+// says which was probably meant, "" for none.
 type Names interface {
 	KnowsRole(role string) (meant string, known bool)
 	KnowsScope(scope string) (meant string, known bool)

@@ -16,7 +16,7 @@ type renewals struct {
 	sweep  int // how many there may be before those that have expired are removed
 }
 
-// A shownCredential is a credential that somebody came in with.
+// A shownCredential is a credential that a principal came in with.
 type shownCredential struct {
 	party      protocol.Party
 	method, id string
@@ -37,7 +37,7 @@ const leastSweep = 1024
 // note has a credential be followed by another.
 func (r *renewals) note(before, who *protocol.Principal, now time.Time) {
 	if before.Expires.IsZero() || !before.Same(who) {
-		return // it does not end, or is somebody else's
+		return // it does not end, or is another principal's
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -148,7 +148,7 @@ func (s *TokenService) Commands() []commands.Command {
 	}
 }
 
-// Revoked reports whether somebody came in with a token that was revoked.
+// Revoked reports whether a principal came in with a token that was revoked.
 func (s *TokenService) Revoked(who *protocol.Principal) bool {
 	if who.Method != protocol.MethodToken {
 		return false

@@ -82,7 +82,7 @@ func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenR
 	if err != nil {
 		return RevocationView{}, err
 	}
-	s.Note() // as whoever watches the table will say again
+	s.Note() // as the watcher of the table will say again
 	if s.Changed != nil {
 		s.Changed(ctx, TokenEvent{call, r})
 	}

@@ -58,7 +58,7 @@ type Policies interface {
 // Standing tells the ties of a principal to things. It is asked on the
 // message path and must be fast.
 type Standing interface {
-	// OwnsAgent reports whether somebody registered an agent.
+	// OwnsAgent reports whether a principal registered an agent.
 	OwnsAgent(who *protocol.Principal, id protocol.AgentID) bool
 	// MayUseChannel reports whether a principal may send on the channel of a Cap,
 	// or listen to it.

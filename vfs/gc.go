@@ -146,8 +146,8 @@ func (b *blobUse) unneeded(since time.Time) bool {
 	return b.refs == 0 && b.pins == 0 && !b.dying && b.idle.Before(since)
 }
 
-// remove removes a blob, unless somebody needs it after all. Who wants to
-// write the same one waits meanwhile.
+// remove removes a blob, unless it is needed after all. Who wants to write the same one
+// waits meanwhile.
 func (s *Store) remove(ctx context.Context, key string) bool {
 	x := s.index
 	x.mu.Lock()

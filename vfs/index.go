@@ -23,7 +23,7 @@ type index struct {
 
 	contents map[Sum]*content
 	blobs    map[string]*blobUse
-	holds    int // by whoever needs all blobs that are there to stay, see [Store.Hold]
+	holds    int // of readers that need all present blobs to stay, see [Store.Hold]
 }
 
 type groupID struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Remote is a VFS of somebody else, to which the bridge is a client.
+// A Remote is a foreign VFS, to which the bridge is a client.
 type Remote struct {
 	Space protocol.SpaceID `json:"space"`
 	ID    protocol.VFSID   `json:"vfs_id"`

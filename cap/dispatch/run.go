@@ -62,7 +62,7 @@ type note struct {
 	seat    int
 	heard   ask.Notice
 	back    bool   // the seat can be reached
-	cancel  bool   // somebody cancels the dispatch
+	cancel  bool   // the dispatch is cancelled
 	because string // why
 }
 

@@ -161,7 +161,7 @@ func (e *Engine) TakeOver(ctx context.Context) error {
 			continue
 		}
 		if r.Owner == e.opts.Owner && e.opts.Owner != "" && !orphaned(r.Owner) {
-			e.launch(r.ID) // somebody asked this bridge to go on
+			e.launch(r.ID) // this bridge was asked to go on
 			continue
 		}
 		taken, _, err := records.Change(ctx, e.opts.Rollouts, string(r.ID), func(now *Rollout, _ uint64) (*Rollout, error) {

@@ -43,7 +43,7 @@ type Status string
 const (
 	Scheduled Status = "pending"
 	Running   Status = "running"
-	Waiting   Status = "waiting" // for somebody to approve of the canary
+	Waiting   Status = "waiting" // for the approval of the canary
 	Paused    Status = "paused"
 	Aborted   Status = "aborted" // by itself: no more members are asked unless it is resumed
 	Complete  Status = "complete"
@@ -102,7 +102,7 @@ type Part struct {
 	Members []Member `json:"members"`
 	Waves   []Wave   `json:"waves,omitempty"`
 	Round   int      `json:"round,omitempty"`    // up to which ended members were queued again
-	Owner   string   `json:"owner,omitempty"`    // that alone changes it; whoever takes a rollout over claims its parts first
+	Owner   string   `json:"owner,omitempty"`    // that alone changes it; a new owner of the rollout claims its parts first
 	MadeAt  int64    `json:"made_at"`            // Unix milliseconds
 	AskedAt int64    `json:"asked_at,omitempty"` // when its latest wave was begun, Unix milliseconds
 }

@@ -53,7 +53,7 @@ func (r *run) dropQueued(rec *Rollout) error {
 	})
 }
 
-// requeue queues members again that ended, as somebody wishes.
+// requeue queues ended members again, on request.
 func (r *run) requeue(rec *Rollout) error {
 	if rec.Round <= r.round {
 		return nil

@@ -128,7 +128,7 @@ func (r *run) record() *Rollout {
 	return rec
 }
 
-// work goes on until the rollout has ended, or is somebody else's.
+// work goes on until the rollout has ended, or has another owner.
 func (r *run) work() {
 	defer close(r.done)
 	rec := r.record()
@@ -171,7 +171,7 @@ func (r *run) work() {
 	}
 }
 
-// update replaces a part, unless somebody else has claimed it, and takes note of it.
+// update replaces a part, unless another owner has claimed it, and takes note of it.
 func (r *run) update(n int, p *Part, revision uint64) error {
 	if p.Owner != r.e.opts.Owner {
 		return protocol.Errorf(protocol.RevisionConflict, "the rollout is carried out by %q", p.Owner)
@@ -319,7 +319,7 @@ func (r *run) advance(rec *Rollout) (moved bool, err error) {
 	return false, nil
 }
 
-// move changes the status, unless somebody else did meanwhile.
+// move changes the status, unless it was changed meanwhile.
 func (r *run) move(rec *Rollout, to Status, reason string) error {
 	_, err := r.e.change(r.gone, r.id, func(now *Rollout) error {
 		if now.Status == rec.Status {
@@ -334,7 +334,7 @@ func (r *run) move(rec *Rollout, to Status, reason string) error {
 func (r *run) end(rec *Rollout, counts Counts) error {
 	ended, err := r.e.change(r.gone, r.id, func(now *Rollout) error {
 		if now.Round != rec.Round || now.Status != rec.Status || now.ended() {
-			return nil // somebody had members queued again
+			return nil // members were queued again
 		}
 		now.EndedAt = r.e.opts.Clock.Now().UnixMilli()
 		if now.Status != Called {

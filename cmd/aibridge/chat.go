@@ -143,7 +143,7 @@ func (c *conversation) read(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// terminal reports whether somebody sits at the other end of a reader or writer.
+// terminal reports whether a reader or writer is a terminal.
 func terminal(end any) bool {
 	file, ok := end.(*os.File)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 )
 
-// completeTimeout bounds what the bridge is asked while somebody waits behind the
-// tab key. Without an answer by then only names are offered.
+// completeTimeout bounds the requests to the bridge while a user waits behind the tab
+// key. Without an answer by then only names are offered.
 var completeTimeout = time.Second
 
 // maxCompleted is the number of ids that are asked for, the most that a list has in a

@@ -31,8 +31,8 @@ type progress struct {
 	done  int64
 }
 
-// newProgress returns the progress of something for whoever reads w, mostly
-// standard error.
+// newProgress returns the progress of something for the reader of w, mostly standard
+// error.
 func newProgress(w io.Writer, what string, total int64) *progress {
 	p := &progress{what: what, total: total, now: time.Now}
 	if terminal(w) {

@@ -30,8 +30,8 @@ type node interface {
 	schema() *object
 }
 
-// A Flag is a boolean that callers may send among the parameters, though it
-// is not for the command but for who runs it.
+// A Flag is a boolean that callers may send among the parameters, though it is not for
+// the command but for its runner.
 type Flag struct{ Name, Doc string }
 
 // ForParams compiles the parameter struct of a command. Everything in it must

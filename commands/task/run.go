@@ -30,7 +30,7 @@ type run struct {
 	task *Task  // as it is now, progress included
 	seq  uint64 // of events
 
-	noting sync.Mutex // held before mu by whoever stores the task
+	noting sync.Mutex // held before mu while the task is stored
 }
 
 // now is the task as it is now. It must not be changed.

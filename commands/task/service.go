@@ -257,7 +257,7 @@ func (s *Service) known(id protocol.TaskID) (*Task, error) {
 	return t, nil
 }
 
-// keeper is whoever else keeps a task, nil of one of the service's own.
+// keeper is the other source that keeps a task, nil of one of the service's own.
 func (s *Service) keeper(id protocol.TaskID) Source {
 	for _, other := range s.Others {
 		if _, ok := other.Get(id); ok {

@@ -13,9 +13,9 @@ type State string
 // The states of a task. Only pending, waiting and running ones change.
 const (
 	Pending   State = "pending" // waits for others to end
-	Waiting   State = "waiting" // for somebody to agree
+	Waiting   State = "waiting" // for an approval
 	Running   State = "running"
-	Paused    State = "paused"  // of a rollout: until somebody resumes it
+	Paused    State = "paused"  // of a rollout: until it is resumed
 	Aborted   State = "aborted" // of a rollout: it stopped by itself, and can be resumed
 	Succeeded State = "succeeded"
 	Complete  State = "complete" // of a group: as many have done it as were wanted

@@ -52,7 +52,7 @@ type Door struct {
 	Options
 	sessions *sessions
 	assets   assets
-	seal     cipher.AEAD // of what a browser keeps while somebody signs in elsewhere
+	seal     cipher.AEAD // of the attempt that a browser keeps during a sign-in elsewhere
 }
 
 // New makes a door.

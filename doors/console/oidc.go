@@ -47,8 +47,8 @@ func (d *Door) issuers() []issuerView {
 
 const (
 	attemptCookie = "aibridge_signin"
-	attemptLife   = 10 * time.Minute // for somebody to sign in at an issuer
-	maxReturn     = 2 << 10          // bytes of the address that somebody wanted to see
+	attemptLife   = 10 * time.Minute // for a person to sign in at an issuer
+	maxReturn     = 2 << 10          // bytes of the address that the browser asked for
 )
 
 // An attempt is the state of a sign-in at an issuer. The browser keeps it, sealed: the

@@ -72,7 +72,7 @@ func (d *Door) writeSession(w http.ResponseWriter, r *http.Request, who *protoco
 	writeJSON(w, http.StatusOK, view)
 }
 
-// signIn opens a session for who shows an API key or a token.
+// signIn opens a session for a request that shows an API key or a token.
 func (d *Door) signIn(w http.ResponseWriter, r *http.Request) {
 	var shown struct {
 		Key string `json:"key"`

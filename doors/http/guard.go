@@ -98,8 +98,8 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // warnEvery keeps pages that try again and again from filling the log.
 const warnEvery = 10 * time.Second
 
-// tell logs a refusal and the setting that would admit the request: once in a
-// while as a warning, as whoever wrote the page may be the one who reads it.
+// tell logs a refusal and the setting that would admit the request: once in a while as a
+// warning, as the author of the page may be the one who reads it.
 func (g *Guard) tell(r *http.Request, err *protocol.Error) {
 	level, now, last := slog.LevelDebug, int64(time.Since(g.start)), g.warned.Load()
 	if (last == 0 || now-last >= int64(warnEvery)) && g.warned.CompareAndSwap(last, now) {

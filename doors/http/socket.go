@@ -57,8 +57,8 @@ type closing struct {
 	text   string
 }
 
-// Upgrading passes requests for a WebSocket on to next. Others are answered
-// with 426 and the text, for who looks at its path with a browser or curl.
+// Upgrading passes requests for a WebSocket on to next. Others are answered with 426 and
+// the text, for users that look at its path with a browser or curl.
 func Upgrading(text string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asksForWebSocket(r.Header) {

@@ -36,7 +36,8 @@ const (
 type Agents struct {
 	// List are the sets of skills that a principal may use, at most so many.
 	List func(ctx context.Context, who *protocol.Principal, most int) []Agent
-	// Admit says why a request of so many bytes exceeds somebody's quota.
+	// Admit returns the reason why a request of so many bytes exceeds a principal's
+	// quota.
 	Admit func(who *protocol.Principal, bytes int) error
 	// Prompt has an agent answer, and returns when it has, or why it did not.
 	Prompt func(ctx context.Context, p *Prompt) error

@@ -41,7 +41,7 @@ func (t *tally) note(key string, began time.Time, err *protocol.Error, inventabl
 	stats.ProcessingTime += time.Since(began)
 	if err != nil {
 		stats.NumErrors++
-		stats.LastError = string(err.Code) // its text is for who asked
+		stats.LastError = string(err.Code) // its text is for the caller
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The options of a bridge are what whoever builds it may replace or add.
+// The options of a bridge are the parts that its builder may replace or add.
 type options struct {
 	log        *slog.Logger
 	version    string

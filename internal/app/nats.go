@@ -104,7 +104,7 @@ func offeredTo(ctx context.Context, s *state, d *domains, who *protocol.Principa
 	return list
 }
 
-// skillsFor are the skills of somebody's space that he may invoke, by id.
+// skillsFor are the skills of a principal's space that it may invoke, by id.
 func skillsFor(ctx context.Context, s *state, d *domains, who *protocol.Principal) (list []*registry.SkillRecord) {
 	for _, skill := range d.skills.All() {
 		if homeOf(skill) == who.Home() && s.judge.MayInvoke(ctx, who, who.Home(), skill.ID) == nil {

@@ -223,7 +223,7 @@ func (l *Log) Flush() {
 	switch {
 	case b.tells == 0:
 	case l.writing:
-		b.flushed = true // whoever writes will see to it
+		b.flushed = true // the writer will see to it
 	case l.options.SyncAlways:
 		l.writing = true
 		go l.leadAlone()

@@ -94,7 +94,7 @@ type Log struct {
 	log     *slog.Logger
 	root    *os.Root
 	metrics *metrics
-	chain   Chain // nil until somebody adds entries
+	chain   Chain // nil until entries are added
 	began   time.Time
 	age     time.Duration // of the log when it was opened
 
@@ -107,7 +107,7 @@ type Log struct {
 	mu        sync.Mutex
 	closed    bool
 	reader    bool // nothing is written
-	writing   bool // somebody writes, and will see to what gathers meanwhile
+	writing   bool // a goroutine writes, and will see to the batch that gathers meanwhile
 	gathering *batch
 	spare     *batch
 	retained  []*piece   // whose writing failed, to be written first

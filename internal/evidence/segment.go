@@ -33,7 +33,7 @@ type segment struct {
 	torn   bool
 	sealed bool
 	read   bool // when the log was opened
-	file   file // of the writer, then of who closes it
+	file   file // of the writer, then of its closer
 
 	finished atomic.Bool // nothing more is written to it
 	closed   atomic.Bool // and it is on the disk

@@ -11,8 +11,8 @@ type Budget interface {
 	Count(owner protocol.Party, records int)
 }
 
-// Owned is a record that uses up somebody's budget. A party without an id is
-// that of a space: the record is nobody's in it.
+// Owned is a record that uses up a party's budget. A party without an id is that of a
+// space: the record is nobody's in it.
 type Owned interface{ KeptFor() protocol.Party }
 
 // ownerOf is whose budget a record uses up, nobody's if there is none or it says

@@ -100,8 +100,8 @@ func consume(ctx context.Context, l *connection, stream string, from uint64, pat
 	return c, nil
 }
 
-// close ends the consumer, at the server too if that can be reached. As long as
-// the server knows of it, somebody seems to work on the store.
+// close ends the consumer, at the server too if that can be reached. As long as the
+// server knows of it, a bridge seems to work on the store.
 func (c *consumer) close() {
 	c.cancel()
 	during, cancel := c.session.during(context.Background())

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A SessionLog is the log of who owns which MQTT session, which all bridges of a
-// cluster write and follow. See package cluster/sessions.
+// A SessionLog is the log of the owners of MQTT sessions, which all bridges of a cluster
+// write and follow. See package cluster/sessions.
 type SessionLog struct {
 	store   *Store
 	stream  string

@@ -16,9 +16,9 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Path + " " + f.Reason }
 
-// Complete checks a conversation that somebody sent and gives ids to calls
-// that have none. Every call must be answered by one tool message, at once
-// and in the order of the calls.
+// Complete checks a conversation that a caller sent and gives ids to calls that have
+// none. Every call must be answered by one tool message, at once and in the order of the
+// calls.
 func Complete(list []Message) error {
 	var open []*ToolCall // of the round that is being answered
 	seen := make(map[string]bool)

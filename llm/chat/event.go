@@ -40,7 +40,7 @@ const (
 	MaxTokens FinishReason = "max_tokens"
 	Refused   FinishReason = "refused"
 	Broken    FinishReason = "error"
-	Waiting   FinishReason = "waiting" // for somebody to agree to a call; no provider says that
+	Waiting   FinishReason = "waiting" // for the approval of a call; no provider says that
 )
 
 // A Finish is the last event of an answer.

@@ -63,7 +63,7 @@ var listOrder = listing.Order[*Conversation]{
 	Default: "-active_at",
 }
 
-// List shows the caller's conversations. Nobody else sees them, whoever it is.
+// List shows the caller's conversations. Nobody else sees them, administrators included.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	named := listing.Find(p.Find)
 	own := func(yield func(*Conversation) bool) {

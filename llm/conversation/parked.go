@@ -13,8 +13,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A parkedChat is an answer that waits for somebody to agree to a call. The
-// conversation is without its turns: it may go on meanwhile.
+// A parkedChat is an answer that waits for the approval of a call. The conversation is
+// without its turns: it may go on meanwhile.
 type parkedChat struct {
 	Loop         *loop.State  `json:"loop"`
 	Conversation Conversation `json:"conversation"`
@@ -31,8 +31,8 @@ func (s *Conversation) settings() Conversation {
 	return bare
 }
 
-// await is the result of a message whose answer waits for somebody to agree to a
-// call: the answer, or that it will come later.
+// await is the result of a message whose answer waits for the approval of a call: the
+// answer, or that it will come later.
 func (s *Service) await(ctx context.Context, call *commands.Call, c *Conversation, known bool, at *parked.Place, turn *loop.Turn) (ChatResult, error) {
 	if !known { // what the message has settled holds from now on
 		if err := s.keep(ctx, call.Principal, c, known); err != nil {

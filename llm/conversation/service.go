@@ -28,8 +28,8 @@ type Talker interface {
 type Options struct {
 	Conversations records.Table[Conversation]
 	Talker        Talker
-	// Parked keeps answers whose calls of tools wait for somebody to agree. Nil
-	// has them wait for no longer than the message.
+	// Parked keeps answers whose tool calls wait for an approval. Nil has them wait for
+	// no longer than the message.
 	Parked *parked.Service
 	// Tools are what models and users may call; Direct runs what users call
 	// themselves, by slash commands.

@@ -16,7 +16,7 @@ import (
 type Question struct {
 	Principal *protocol.Principal // pays, and is told only what its space may know
 	Space     protocol.SpaceID    // "" is the principal's own
-	Skill     protocol.SkillID    // on whose behalf; whoever asks has checked that it may
+	Skill     protocol.SkillID    // on whose behalf; the caller has checked its right to it
 	Run       string              // that asks, "" outside of runs
 	Model     string              // name or alias, "" for the default
 	Request   chat.Request        // its model is of no account: the route says which
@@ -390,7 +390,7 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 	s.metrics.asked(m, t, q.who, a, err, first, took)
 	endSpan(span, a, err, first)
 	if err != nil {
-		if began && asFailure(err) == nil { // whoever hangs up has had the answer so far, and the provider wants to be paid for it
+		if began && asFailure(err) == nil { // a caller that hangs up has had the answer so far, and the provider wants to be paid for it
 			used := estimated(&r, said)
 			*q.wasted = waste{p.config.Name, used, t.Price.cost(used)}
 		}

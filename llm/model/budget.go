@@ -16,7 +16,7 @@ import (
 // What each has a budget of its own.
 const (
 	perPrincipal = "principal"
-	perKey       = "key" // an API key, whoever shows it
+	perKey       = "key" // an API key, whichever client shows it
 	perSpace     = "space"
 )
 

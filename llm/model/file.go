@@ -26,7 +26,7 @@ type File struct {
 }
 
 const (
-	settleFor  = 200 * time.Millisecond // after a change, for who writes a file in pieces
+	settleFor  = 200 * time.Millisecond // after a change, for editors that write a file in pieces
 	lookAnyway = 30 * time.Second       // for file systems that tell of no changes
 )
 

@@ -26,7 +26,7 @@ type metrics struct {
 	redacted  prometheus.Counter
 	embedded  *prometheus.CounterVec
 
-	// By the conventions of OpenTelemetry, for who compares services.
+	// By the conventions of OpenTelemetry, for comparison with other services.
 	durations *prometheus.HistogramVec
 	chunks    *prometheus.HistogramVec
 	usage     *prometheus.HistogramVec

@@ -173,7 +173,7 @@ func (p *Payment) key() string {
 	return p.Day + "/" + hex.EncodeToString(sum[:16])
 }
 
-// book adds a request of somebody.
+// book adds a request of a spender.
 func (l *ledger) book(p Payment, a Amounts) {
 	p.Day = dayOf(l.now())
 	p.Principal.Space = cmp.Or(p.Principal.Space, protocol.DefaultSpace)

@@ -120,7 +120,7 @@ type word struct {
 // errClosing ends runs when the service closes: they go on later.
 var errClosing = errors.New("the bridge is stopping")
 
-// errAborted ends runs that somebody cancels.
+// errAborted ends runs that are cancelled.
 var errAborted = errors.New("the run was cancelled")
 
 var _ loop.Hooks = (*engine)(nil)

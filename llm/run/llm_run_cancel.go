@@ -83,7 +83,7 @@ func (s *Service) cancelHere(ctx context.Context, id string) (Result, error) {
 	}
 	s.settle(l, stopped(Failed, fault.Aborted, "the run was cancelled"), r.Turns)
 	if l.now().Phase == WaitingApproval {
-		return s.cancel(ctx, CancelParams{Run: id}) // somebody had decided in that moment, and it goes on
+		return s.cancel(ctx, CancelParams{Run: id}) // it was decided in that moment, and the run goes on
 	}
 	return s.result(l.now()), nil
 }

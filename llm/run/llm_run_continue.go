@@ -29,7 +29,7 @@ func (p ContinueParams) Target() commands.Resource {
 	return commands.Resource{Type: "llm", ID: "run"}
 }
 
-// Continue has a run go on, with the rights of who says so.
+// Continue has a run go on, with the rights of the caller.
 func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueParams) (Result, error) {
 	found, err := s.mine(call.Principal, p.Run)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 	if err != nil {
 		return Result{}, err
 	}
-	// Whoever had it before has stored what became of it.
+	// Its last holder has stored its outcome.
 	now, revision, ok := s.opts.Runs.Get(p.Run)
 	if !ok {
 		s.release(l)

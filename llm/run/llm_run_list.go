@@ -70,7 +70,7 @@ func (p *ListParams) matches(r *Record, named listing.Finder) bool {
 	return named.In(r.ID, r.packageID(), r.Workflow, r.Agent, r.Project, r.Model, r.TraceID)
 }
 
-// List shows the caller's runs, and to who manages a space all of it.
+// List shows the caller's runs, and to a manager of a space all of it.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	named := listing.Find(strings.TrimSpace(p.Find))
 	visible := func(yield func(*Record) bool) {

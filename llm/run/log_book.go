@@ -51,7 +51,7 @@ func (b *logBook) read(ctx context.Context, yield func(io.Reader) error) error {
 		mark := binary.AppendUvarint([]byte{recordMark}, b.claim)
 		last, err = b.log.Append(ctx, b.id, b.last, mark)
 		if protocol.CodeOf(err) == protocol.RevisionConflict {
-			continue // somebody wrote meanwhile
+			continue // another writer was first
 		}
 		if err == nil {
 			b.last = last

@@ -64,8 +64,8 @@ type Options struct {
 	// Publish sends an event of a run on its topic.
 	Publish func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	Audit   func(Audited)
-	// Approvals are asked about calls that need somebody's consent, which wait for it
-	// as records. Nil: such calls are as the executor's gate says.
+	// Approvals are asked about calls that need an approval, which wait for it as
+	// records. Nil: such calls are as the executor's gate says.
 	Approvals Approvals
 
 	Tracer     trace.Tracer   // nil traces nothing

@@ -13,7 +13,7 @@ type Phase string
 const (
 	Running         Phase = "Running"
 	WaitingUser     Phase = "WaitingUser"
-	WaitingApproval Phase = "WaitingApproval" // for somebody to agree to a call; it goes on by itself
+	WaitingApproval Phase = "WaitingApproval" // for the approval of a call; it goes on by itself
 	Completed       Phase = "Completed"
 	Failed          Phase = "Failed"
 )

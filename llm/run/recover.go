@@ -152,7 +152,7 @@ func (o *opened) decided() word {
 	return word{wait: o.story.wait, talk: o.story.talk, last: o.story.turns[len(o.story.turns)-1]}
 }
 
-// reopen opens a run for who started it, as far as that may go on with it now.
+// reopen opens a run for its owner, as far as that may go on with it now.
 func (s *Service) reopen(ctx context.Context, r *Record, claim uint64) (*opened, error) {
 	if _, err := s.owner(r); err != nil {
 		return nil, err

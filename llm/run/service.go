@@ -14,7 +14,7 @@ import (
 // be called at the same time by many goroutines.
 type Service struct {
 	opts    Options
-	parks   bool // a call that needs somebody's consent waits for it as a record
+	parks   bool // a call that needs an approval waits for it as a record
 	library library
 	shelf   shelf
 	refer   sync.RWMutex    // read while something comes to refer to a package, written while those are removed that nothing refers to

@@ -75,8 +75,8 @@ func (s *Service) keep(l *live, r *Record) error {
 	}
 }
 
-// store makes r the record of a reserved run, unless somebody else has changed it,
-// as a bridge does that goes on with the run.
+// store makes r the record of a reserved run, unless it was changed meanwhile, as a
+// bridge does that goes on with the run.
 func (s *Service) store(ctx context.Context, l *live, r *Record) error {
 	l.mu.Lock()
 	held := l.revision

@@ -86,7 +86,7 @@ func (c *Catalogue) Select(ctx context.Context, env Environment, patterns []stri
 	return box, nil
 }
 
-// list gathers all tools there are for somebody.
+// list gathers all tools that a principal may see.
 func (c *Catalogue) list(ctx context.Context, env Environment, s *selection) error {
 	for _, source := range c.sources {
 		tools, err := source.Tools(ctx, env)

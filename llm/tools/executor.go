@@ -65,7 +65,7 @@ type turn struct {
 	env   Environment
 	mu    sync.Mutex
 	fatal bool // no further call can succeed
-	waits bool // a call waits for somebody to agree
+	waits bool // a call waits for an approval
 }
 
 // together is the number of calls, from the first on, that may run side by side.

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// The bounds of a schema that came from somebody else.
+// The bounds of a schema from outside.
 const (
 	maxSchema      = 64 << 10 // bytes
 	maxSchemaDepth = 16       // of schemas that are understood; deeper ones are taken as they are
 	maxSchemaNodes = 2000     // likewise; references may unfold to much more than their text
 )
 
-// A schemaDoc is the part of a JSON Schema that is understood. The rest is left to
-// whoever runs the tool, who checks arguments against the whole of it.
+// A schemaDoc is the part of a JSON Schema that is understood. The rest is left to the
+// runner of the tool, which checks arguments against the whole of it.
 type schemaDoc struct {
 	Ref                  string                     `json:"$ref"`
 	Type                 schemaTypes                `json:"type"`
@@ -84,7 +84,7 @@ func importSchema(text json.RawMessage) (*node, error) {
 	}
 	n := i.object(doc)
 	if len(doc.AdditionalProperties) == 0 && len(doc.Properties) > 0 && !doc.composed() {
-		n.open = false // whoever names parameters means no others, though JSON Schema says otherwise
+		n.open = false // a list of parameters means no others, though JSON Schema says otherwise
 	}
 	return n, nil
 }

@@ -4,9 +4,8 @@ import (
 	"slices"
 )
 
-// A Law says which tools no model may call for somebody, whatever the
-// arguments. What it forbids for some arguments only, or for a while, is
-// offered and judged call by call.
+// A Law says which tools no model may call for a principal, whatever the arguments. What
+// it forbids for some arguments only, or for a while, is offered and judged call by call.
 type Law interface {
 	// Forbids reports whether models may not call the tool in the environment.
 	Forbids(env Environment, t *Tool) bool

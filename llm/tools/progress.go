@@ -38,7 +38,7 @@ func WithFollower(ctx context.Context, f Follower) context.Context {
 	return context.WithValue(ctx, followKey{}, f)
 }
 
-// following is the context of one call, for who follows all.
+// following is the context of one call, for the follower of all.
 func following(ctx context.Context, call string) context.Context {
 	f, ok := ctx.Value(followKey{}).(Follower)
 	if !ok {

@@ -118,8 +118,8 @@ func (b *Toolbox) withhold(all, forbidden []*Tool) []*Tool {
 	})
 }
 
-// forbidden is the error for a tool that somebody names for a model, and that
-// no model may call.
+// forbidden is the error for a tool that a caller names for a model, and that no model
+// may call.
 func (w *withheld) forbidden() *protocol.Error {
 	err := protocol.Errorf(protocol.PermissionDenied, "no model may call %s: %s", w.tool.Name, w.why)
 	if w.tool.Source == "skill" {

@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Toolbox is the tools that were selected for somebody. It is immutable.
+// A Toolbox is the tools that were selected for a principal. It is immutable.
 type Toolbox struct {
 	tools    []*Tool // by name
 	byName   map[string]*Tool
@@ -39,7 +39,7 @@ func (b *Toolbox) Tools() []*Tool { return b.tools }
 // Warnings say which tools were left out, and why.
 func (b *Toolbox) Warnings() []string { return b.warnings }
 
-// Revision is the same for the same declarations, whoever they were selected
+// Revision is the same for the same declarations, whichever principal they were selected
 // for, so that everything made of them may be kept.
 func (b *Toolbox) Revision() string {
 	b.hashed.Do(func() {

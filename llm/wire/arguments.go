@@ -9,9 +9,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// NewCall makes a call of what a model wrote. Arguments that are no JSON
-// object stay in Raw, for whoever runs tools to say so; none at all are an
-// empty object.
+// NewCall makes a call of what a model wrote. Arguments that are no JSON object stay in
+// Raw, for the runner of the tools to report; none at all are an empty object.
 func NewCall(id, name, arguments string) *chat.ToolCall {
 	c := &chat.ToolCall{ID: id, Name: name}
 	trimmed := bytes.TrimSpace([]byte(arguments))

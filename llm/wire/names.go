@@ -44,7 +44,7 @@ func NewNames(allowed Charset, names ...string) *Names {
 		fit := allowed.fit(name)
 		if fit != name && claims[fit] > 1 || len(allowed.spell(name)) > allowed.Max {
 			fit = allowed.marked(name)
-			for n.in[fit] != "" || claims[fit] > 0 { // somebody gave a tool the name that this one would get
+			for n.in[fit] != "" || claims[fit] > 0 { // another tool has the name that this one would get
 				fit = allowed.marked(fit + name)
 			}
 		}

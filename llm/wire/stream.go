@@ -96,7 +96,7 @@ func sizeOf(o *chat.Opaque) int {
 }
 
 // valid is the part that a provider wants back, as it came but for bytes that are no
-// text: JSON of them would break whoever gets the answer.
+// text: JSON of them would break the reader of the answer.
 func valid(o *chat.Opaque) *chat.Opaque {
 	if o == nil || utf8.Valid(o.Data) {
 		return o

@@ -44,8 +44,8 @@ func (s *Service) Answer(topic string, who *protocol.Principal, replies *protoco
 	}
 }
 
-// answeredAsUsual takes a successful answer to what somebody waits for, of an
-// agent that answered in the same form before. It reports false for all else.
+// answeredAsUsual takes a successful answer to an open request, of an agent that answered
+// in the same form before. It reports false for all else.
 func (s *Service) answeredAsUsual(agent protocol.AgentID, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte) bool {
 	if replies == nil {
 		return false
@@ -130,7 +130,7 @@ func (s *Service) unreadable(e *exchange, reason string) {
 	s.exchanges.end(e, outcome{failure: e.target().garbled(reason)})
 }
 
-// complain has the directory tell whoever runs an agent.
+// complain has the directory tell the operator of an agent.
 func (s *Service) complain(from Sender, what Mistake, reason string) {
 	s.opts.Directory.Complain(from, what, plain(reason))
 }

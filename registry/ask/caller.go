@@ -23,7 +23,7 @@ func (m callerMarks) of(who *protocol.Principal) string {
 	return m.mark(who.Party())
 }
 
-// ofNamed is the mark of somebody whom only a name is known of, "" for nobody.
+// ofNamed is the mark of a caller of which only the name is known, "" for none.
 func (m callerMarks) ofNamed(name string) string {
 	if name == "" {
 		return ""

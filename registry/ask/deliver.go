@@ -15,7 +15,7 @@ type delivery struct {
 	envelope protocol.Request
 	raw      []byte        // the envelope as another bridge has written it, nil for one of this bridge
 	expiry   time.Duration // how long it is worth delivering
-	caller   string        // the mark of who asks, "" without one
+	caller   string        // the mark of the caller, "" without one
 	again    bool          // running it twice is as good as once
 	parent   string        // its trace context, if another bridge has it; else that of the context
 	notice   bool          // nothing more is expected of it

@@ -88,7 +88,7 @@ type httpRequest struct {
 	endpoint    string
 	envelope    []byte
 	traceparent string // "" without one
-	caller      string // the mark of who asks, "" without one
+	caller      string // the mark of the caller, "" without one
 }
 
 // An httpAnswer is a message that came back from a POST: the only one, or one of

@@ -87,8 +87,8 @@ type Fault struct {
 	Reason string // in words, as the device may be told
 	Code   string // of MQTT, such as 0x87, or of the protocol; "" without one
 	Topic  string // topic, filter or command that was refused; "" for others
-	// Unproven says that whoever did it has not proved to be the party: it has
-	// only named something of it, such as the id of a key.
+	// Unproven says that the client has not proved to be the party: it has only named
+	// something of it, such as the id of a key.
 	Unproven bool
 }
 

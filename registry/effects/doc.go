@@ -2,12 +2,12 @@
 // that the same deed is not done twice.
 //
 // A capability declares by its effect key which calls are the same deed:
-// "door:{door}:unlock" with the params of a call stands for one [Record]. It is
-// stored before the agent is asked, by compare-and-set, and so holds across
-// restarts and between bridges. Whoever creates it makes the call; others wait
-// for the end of that call, or are answered by it for as long as the window
-// says. A call whose outcome is not known leaves a record that bars others until
-// it is settled: by the read that the capability names, or by a person.
+// "door:{door}:unlock" with the params of a call stands for one [Record]. It is stored
+// before the agent is asked, by compare-and-set, and so holds across restarts and between
+// bridges. Its creator makes the call; others wait for the end of that call, or are
+// answered by it for as long as the window says. A call whose outcome is not known leaves
+// a record that bars others until it is settled: by the read that the capability names,
+// or by a person.
 //
 // The scope of a key is a capability of a skill in a space. All principals who
 // may invoke the capability share it, and so do all agents that serve the skill.

@@ -15,7 +15,7 @@ type Agents interface {
 	StateOf(space protocol.SpaceID, id protocol.AgentID, skill protocol.SkillID) (s Skill, provided bool)
 	// ServedBy lists the skills that an agent provides.
 	ServedBy(space protocol.SpaceID, id protocol.AgentID) []protocol.SkillID
-	// NotFound is the error for an agent that is not there for somebody.
+	// NotFound is the error for an agent that does not exist for a principal.
 	NotFound(who *protocol.Principal, named protocol.SpaceID, id protocol.AgentID) error
 }
 
@@ -25,7 +25,7 @@ type Agent struct {
 	ID    protocol.AgentID
 	Owner protocol.Party // who registered it
 	Born  int64          // when, Unix milliseconds
-	// BelongsTo reports whether the agent's connections are made by somebody.
+	// BelongsTo reports whether the agent's connections are made by a principal.
 	BelongsTo func(*protocol.Principal) bool
 }
 

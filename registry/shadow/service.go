@@ -27,7 +27,7 @@ type Options struct {
 	// Authorize decides whether a principal may do something by a publication. Nil
 	// refuses.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
-	// Grants judges the credentials of who publishes. Nil: they hold.
+	// Grants judges the credentials of publishers. Nil: they hold.
 	Grants grant.Authority
 	// Refused is told why a report that was published is not taken. It must not
 	// block. Nil tells nobody.

@@ -64,7 +64,7 @@ const (
 	byWeb  = "http:"
 )
 
-// ErrWrong is for a user name and a password that are not somebody's.
+// ErrWrong is for a wrong user name or password.
 var ErrWrong = errors.New("the user name or the password is wrong")
 
 // ErrWrongPassword is [ErrWrong] for a user that there is. It is not for those
@@ -124,7 +124,7 @@ func (s *Service) principal(user, credential string, roles []string) *protocol.P
 	}
 }
 
-// Stands reports whether what somebody showed still counts: whether the file has
+// Stands reports whether a credential that was shown still counts: whether the file has
 // the user with the same password. What the service said counts until it ends.
 func (s *Service) Stands(who *protocol.Principal) bool {
 	mark, ok := strings.CutPrefix(who.Credential, inFile)

@@ -14,7 +14,7 @@ func everything(who *protocol.Principal) bool {
 	return who.Administrator() || who.HasRole(protocol.RoleAnonymous)
 }
 
-// officer reports whether somebody decides for an authority: by the role
+// officer reports whether a principal decides for an authority: by the role
 // officer:operator, or the attribute officer, a list of authorities.
 func officer(who *protocol.Principal, a Authority) bool {
 	return everything(who) || who.HasRole(officerPrefix+string(a)) ||

@@ -68,8 +68,8 @@ func checkKey(public any) string {
 	return "has a key of a kind that is not taken: P-256, P-384, Ed25519 and RSA are"
 }
 
-// checkNames refuses a request that names somebody else than the holder of the
-// scope: it must ask for the names that it gets. Names may be left out.
+// checkNames refuses a request that names another party than the holder of the scope: it
+// must ask for the names that it gets. Names may be left out.
 func checkNames(csr *x509.CertificateRequest, scope *Scope) error {
 	refuse := func(what, name string) error {
 		return protocol.Errorf(protocol.OutsideScope, "the csr names %s %q, which is not who the certificate is for", what, name).

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Description is a certificate's content in words, whoever issued it.
+// A Description is a certificate's content in words, from any issuer.
 type Description struct {
 	Serial    protocol.Serial      `json:"serial"`
 	Issuer    string               `json:"issuer"`

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Held is a certificate that somebody holds, or held.
+// A Held is a certificate that a party holds, or held.
 type Held struct {
 	Serial  protocol.Serial
 	Expires time.Time

@@ -64,7 +64,7 @@ func (s *Service) grantedTo(a Authority, who protocol.Party) bool {
 	return slices.ContainsFunc(s.index.all(), func(e *entry) bool { return e.Authority == a && who.Includes(e.scope.holder()) })
 }
 
-// HasHolder reports whether somebody holds, or held, a certificate.
+// HasHolder reports whether a party holds, or held, a certificate.
 func (s *Service) HasHolder(who protocol.Party) bool {
 	return slices.ContainsFunc(s.index.all(), func(e *entry) bool { return e.scope.holder() == who })
 }

@@ -189,7 +189,7 @@ func (e *Engine) Standing(who *protocol.Principal) Standing {
 	return Standing{subject, epoch, facts}
 }
 
-// Revision moves whenever policies, or the roles of somebody, change.
+// Revision moves whenever policies, or the roles of a principal, change.
 func (e *Engine) Revision() uint64 { return e.epoch.Load() }
 
 // Forget drops every decision, because a certificate or a role changed.

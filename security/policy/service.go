@@ -149,7 +149,7 @@ func noPolicy(name string) error {
 	return protocol.Errorf(protocol.NotFound, "there is no policy %q", name).With("name", name)
 }
 
-// A Subject is somebody, for policy.explain.
+// A Subject is a principal, for policy.explain.
 type Subject struct {
 	ID         string            `json:"id" len:"1-256" doc:"id of the principal"`
 	Kind       protocol.Kind     `json:"kind,omitempty" enum:"operator,agent,skill" default:"agent" doc:"kind of party"`

@@ -136,7 +136,7 @@ type Outcome string
 const (
 	WouldRefuse Outcome = "refuse" // a permitted action
 	WouldAllow  Outcome = "allow"  // a refused action
-	WouldAsk    Outcome = "ask"    // somebody, before a model's call that runs by itself
+	WouldAsk    Outcome = "ask"    // for approval of a model's call that runs by itself
 	WouldRun    Outcome = "run"    // without asking, a model's call that needs an approval
 )
 

@@ -210,7 +210,8 @@ func (a *account) giveBack(l Limits, what kind, size int) {
 	a.bytes.giveBack(size, l.Bytes)
 }
 
-// retryConnection is the time when somebody with too many connections should try again.
+// retryConnection is the time when a principal with too many connections should try
+// again.
 const retryConnection = time.Second
 
 // MayConnect says whether a principal may have one more connection: 4009 if

@@ -24,8 +24,8 @@ const (
 // with more.
 const defaultLifetime = 24 * time.Hour
 
-// An Issuer is somebody whose tokens are accepted, and how far it is trusted.
-// Exactly one of OIDC, JWKS, Key and Secret says where its keys come from.
+// An Issuer is an issuer whose tokens are accepted, and how far it is trusted. Exactly
+// one of OIDC, JWKS, Key and Secret says where its keys come from.
 type Issuer struct {
 	Issuer string `yaml:"issuer" doc:"the iss claim of its tokens; for OpenID Connect the URL of the issuer"`
 

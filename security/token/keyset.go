@@ -64,8 +64,8 @@ func (s *keySet) look(algorithm, id string) (found []key, current bool) {
 	return found, true
 }
 
-// refresh fetches the keys unless that was tried within the interval. Whoever
-// comes while somebody does waits for the outcome.
+// refresh fetches the keys unless that was tried within the interval. A caller that comes
+// meanwhile waits for the outcome.
 func (s *keySet) refresh(ctx context.Context, interval time.Duration) {
 	s.mu.Lock()
 	if busy := s.busy; busy != nil {

@@ -122,7 +122,7 @@ func caseVariant(data []byte, names ...string) bool {
 	return false
 }
 
-// knownType reports whether typ names a token that identifies somebody.
+// knownType reports whether typ names a token that identifies a principal.
 func knownType(typ string) bool {
 	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
 	return typ == "" || typ == "jwt" || typ == "at+jwt"

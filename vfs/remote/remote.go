@@ -1,5 +1,5 @@
-// Package remote makes files of a Skill-VFS of somebody else: it is a client
-// of the interface that package web serves.
+// Package remote makes files of a foreign Skill-VFS: it is a client of the interface that
+// package web serves.
 //
 // Nothing that comes back is trusted: answers are bounded in size and time,
 // contents are compared with their checksums, and what cannot be understood

@@ -255,7 +255,7 @@ func matches(sum string, data []byte) bool {
 
 // Finish are the parameters that end an upload; none are needed.
 type Finish struct {
-	Checksum string `json:"checksum,omitempty"` // SHA-256 of the whole file, for who did not know it before
+	Checksum string `json:"checksum,omitempty"` // SHA-256 of the whole file, for senders that did not know it before
 }
 
 // finish makes a version of the chunks, if all are there. Finishing again what

@@ -71,7 +71,7 @@ func (h *Host) Tools(l Limits) []*tools.Tool {
 	return []*tools.Tool{b.readTool(), b.listTool(), b.searchTool(), b.writeTool(), b.patchTool()}
 }
 
-// bounded is a host with the limits of who calls it.
+// bounded is a host with the limits of its caller.
 type bounded struct {
 	*Host
 	read, write int64

@@ -100,7 +100,7 @@ type selection struct {
 	Completion json.RawMessage       `json:"completion"`
 }
 
-// A target selects members. Whoever fits all that is given is chosen.
+// A target selects members: those that fit all fields given.
 type target struct {
 	Role       string             `json:"role"`
 	Skills     []protocol.SkillID `json:"skill_ids"`
@@ -116,8 +116,8 @@ type groupMember struct {
 	Status     string            `json:"status"`
 }
 
-// resolve finds out whom a call means and what they say of the risk, and has
-// the call mean just these: whoever joins the group later was not agreed to.
+// resolve finds out whom a call means and what they say of the risk, and has the call
+// mean just these: later members of the group were not approved.
 func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 	var s selection
 	if err := json.Unmarshal(x.ArgumentsJSON, &s); err != nil {
@@ -213,7 +213,7 @@ func fix(x *tools.Execution, chosen []protocol.SkillID) error {
 
 const (
 	spare      = 500 * time.Millisecond // of a call's time, kept for gathering the answers
-	callingOff = 10 * time.Second       // for cancelling a task, whoever waits for that
+	callingOff = 10 * time.Second       // for cancelling a task, with or without a waiting caller
 )
 
 // run dispatches, waits for the task, and tells what became of each member.

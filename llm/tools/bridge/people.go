@@ -64,7 +64,7 @@ func (p *People) Find(ctx context.Context, env tools.Environment, name string) (
 	return c.tool, true
 }
 
-// isPerson reports whether somebody showed the credential of a person.
+// isPerson reports whether a principal showed the credential of a person.
 func isPerson(who *protocol.Principal) bool {
 	return who.Kind == protocol.KindOperator && who.Method != protocol.MethodAnonymous && !who.HasRole(protocol.RoleAnonymous)
 }

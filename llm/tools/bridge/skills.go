@@ -93,8 +93,8 @@ func NewSkills(invoke Invoke, may MayInvoke, effect EffectOf) *Skills {
 	return &Skills{invoke: invoke, may: may, effect: effect, spaces: make(map[protocol.SpaceID]*spaceSkills)}
 }
 
-// Changed notes a skill that is new or has changed, or is gone if describe is
-// nil. It is described only when somebody wants to know.
+// Changed notes a skill that is new or has changed, or is gone if describe is nil. It is
+// described only on demand.
 func (s *Skills) Changed(space protocol.SpaceID, id protocol.SkillID, since int64, describe func() Skill) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

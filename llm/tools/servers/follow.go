@@ -36,7 +36,7 @@ func (s *Service) MayFollow(ctx context.Context, who *protocol.Principal, server
 	return nil
 }
 
-// Follow has a server tell of changes of a resource, as long as somebody follows it: until
+// Follow has a server tell of changes of a resource, as long as it has a follower: until
 // stop is called as often as this.
 func (s *Service) Follow(ctx context.Context, who *protocol.Principal, server, uri string) (stop func(), err error) {
 	if err := s.MayFollow(ctx, who, server, uri); err != nil {

@@ -90,8 +90,8 @@ func (s *Service) Gettable(ctx context.Context, who *protocol.Principal) []Promp
 	return all
 }
 
-// Shown names what there is to read for somebody. It is the same only while
-// that is the same.
+// Shown names the readable offer for a principal. It is the same only while that is the
+// same.
 func (s *Service) Shown(ctx context.Context, who *protocol.Principal) string {
 	var shown strings.Builder
 	for _, l := range s.known(who) {

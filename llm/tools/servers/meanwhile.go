@@ -78,7 +78,7 @@ func (l *connection) alone() {
 	l.caller, l.shared = protocol.Party{}, false
 }
 
-// step tells whoever made a call how far it is.
+// step tells the caller the progress of a call.
 func (l *connection) step(p *sdk.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	l.mu.Lock()

@@ -31,7 +31,7 @@ func (l *connection) startSpan(ctx context.Context, e errand, session *sdk.Clien
 		traced, span := tracer.Start(ctx, e.method+" "+l.config.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 		ctx, end = traced, func(err error) {
 			if err != nil {
-				span.SetStatus(codes.Error, "the MCP server failed") // its own words are for who asked
+				span.SetStatus(codes.Error, "the MCP server failed") // its own words are for the caller
 			}
 			span.End()
 		}
