@@ -226,7 +226,7 @@ func (d *Door) extendedCard(ctx context.Context, c *caller, r *reader) (any, err
 	return d.cardFor(ctx, c)
 }
 
-// Card serves the card that anybody may see. It tells nothing of what is here.
+// Card serves the public card. It lists none of the registered skills.
 func (d *Door) Card() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -238,7 +238,7 @@ func (d *Door) Card() http.Handler {
 	})
 }
 
-// writeCard answers with a card, or with nothing to who has it.
+// writeCard answers with a card, or with no body to a client that has this version.
 func writeCard(w http.ResponseWriter, r *http.Request, c *card, keep string) {
 	body, err := json.Marshal(c)
 	if err != nil {

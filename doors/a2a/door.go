@@ -37,7 +37,7 @@ type Tasks interface {
 	Note(ctx context.Context, id protocol.TaskID, edit func(json.RawMessage) (json.RawMessage, error)) error
 }
 
-// A Keeper keeps calls that somebody has to agree to. *loop.Calls is one.
+// A Keeper keeps calls that need an approval. *loop.Calls is one.
 type Keeper interface {
 	Park(ctx context.Context, env tools.Environment, c *chat.ToolCall, q *tools.Question) (protocol.TaskID, error)
 }
@@ -64,19 +64,18 @@ type Options struct {
 	Router    Router
 	// Authorize says why a principal may not do an action.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
-	// MayDecideOwn reports whether a principal may decide about what is done for
-	// itself.
+	// MayDecideOwn reports whether a principal may decide about calls made for itself.
 	MayDecideOwn func(who *protocol.Principal) bool
 	// HasModel reports whether there is a language model for a space.
 	HasModel func(protocol.SpaceID) bool
-	// Authenticate yields who sends a request. Its error, one of the protocol's, is
-	// what the caller gets.
+	// Authenticate yields the sender of a request. Its error, one of the protocol's, goes
+	// to the caller.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
 	// Elsewhere reports whether a set of skills is an agent elsewhere, which takes texts
 	// itself; optional.
 	Elsewhere func(space protocol.SpaceID, skill protocol.SkillID) bool
 	Grants    grant.Authority
-	// Transport reaches those that want to be told of tasks. Nil: nobody is told.
+	// Transport reaches the receivers of push notifications. Nil: none are sent.
 	Transport *http.Transport
 	// Refuses says why a URL may not be called, or "".
 	Refuses func(url string) string
@@ -129,7 +128,7 @@ func (d *Door) Run(ctx context.Context) error {
 	return nil
 }
 
-// A caller is who has sent a request, and to which agent.
+// A caller is the sender of a request, with the agent that it was sent to.
 type caller struct {
 	env    tools.Environment
 	agent  string // "" for the bridge

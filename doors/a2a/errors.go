@@ -37,13 +37,13 @@ const (
 	bridgeDomain = "aibridge"
 )
 
-// An Error is what a request is refused with.
+// An Error is the refusal of a request.
 type Error struct {
 	kind       *kind
 	Message    string
 	metadata   map[string]string
 	violations []violation
-	challenge  string          // for who has shown no good credential
+	challenge  string          // for a client without a good credential
 	transport  string          // of an error of MQTT (A2A over MQTT 0.1, Mandatory Binding-Specific Error Mapping)
 	cause      *protocol.Error // of the bridge, of one that is no error of A2A
 }

@@ -28,7 +28,7 @@ type feeds struct {
 	open map[protocol.TaskID]*feed
 }
 
-// A feed is what there is to tell of one task.
+// A feed is the news of one task.
 type feed struct {
 	id        protocol.TaskID
 	env       tools.Environment
@@ -127,8 +127,8 @@ func (fs *feeds) watch(ctx context.Context, f *feed) {
 	}
 }
 
-// tell tells the listeners what has changed, and reports whether nothing will change
-// any more. fs.mu is held.
+// tell sends the changes to the listeners, and reports whether there will be no more.
+// fs.mu is held.
 func (fs *feeds) tell(f *feed, now *Task) (over bool) {
 	for _, event := range changes(f.last, now) {
 		for l := range f.listeners {

@@ -78,7 +78,7 @@ func changed(s *task.Standing) time.Time {
 	return s.Started
 }
 
-// state is how far a task is, and what there is to say about it.
+// state is the state of a task, with its message.
 func (d *Door) state(ctx context.Context, env tools.Environment, s *task.Standing) (TaskState, []Part) {
 	switch s.State {
 	case task.Pending:
@@ -137,7 +137,7 @@ func progressOf(s *task.Standing) []Part {
 		Percent float64 `json:"percent"`
 		Message string  `json:"message"`
 	}
-	_ = json.Unmarshal(s.Progress.Data, &p) // nothing is said of what is no progress
+	_ = json.Unmarshal(s.Progress.Data, &p) // data of another form has no text
 	text := p.Message
 	if p.Percent > 0 {
 		text = strings.TrimSpace(fmt.Sprintf("%g %% %s", p.Percent, p.Message))

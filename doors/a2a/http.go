@@ -42,7 +42,7 @@ type exchange struct {
 	id  json.RawMessage // of the request, of JSON-RPC; nil for null
 }
 
-// ServeHTTP serves the endpoint and what is below it.
+// ServeHTTP serves the endpoint and the paths below it.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.Trim(strings.TrimPrefix(r.URL.EscapedPath(), Path), "/")
 	to, found := route(r.Method, path)
@@ -135,7 +135,7 @@ func (d *Door) body(x *exchange, types ...string) ([]byte, error) {
 	return body, nil
 }
 
-// challenge answers somebody who is not let in.
+// challenge answers a client that is not let in.
 func (x *exchange) challenge(err error) {
 	known := protocol.AsError(err)
 	if known == nil {
@@ -151,7 +151,7 @@ func (x *exchange) challenge(err error) {
 	x.refuse(known)
 }
 
-// lost answers a request for what is not there.
+// lost answers a request for an unknown path or method.
 func (x *exchange) lost(allowed string) {
 	if allowed != "" {
 		x.w.Header().Set("Allow", allowed)
@@ -173,7 +173,7 @@ func (x *exchange) refuse(err error) {
 		x.write(e.kind.http, restType, e.rest())
 		return
 	}
-	status := http.StatusOK // as JSON-RPC has it; but for what is HTTP's
+	status := http.StatusOK // as JSON-RPC has it; but for errors of HTTP
 	switch e.kind.http {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
 		http.StatusTooManyRequests, http.StatusMethodNotAllowed:
@@ -223,7 +223,7 @@ func (x *exchange) write(status int, media string, body []byte) {
 	h.Set("Content-Type", media)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(body) // the reader may be gone: nobody is left to tell
+	_, _ = x.w.Write(body) // the client may be gone: nobody is left to tell
 }
 
 // inTime bounds how long the next piece of the answer may take to leave.

@@ -8,7 +8,7 @@ import (
 // Version is the version of the protocol that is spoken here.
 const Version = "1.0"
 
-// A TaskState is how far a task is.
+// A TaskState is the state of a task.
 type TaskState string
 
 // The states.
@@ -58,7 +58,7 @@ func (t Timestamp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Time(t).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// UnmarshalJSON implements [json.Unmarshaler], for what was written before.
+// UnmarshalJSON implements [json.Unmarshaler], for stored timestamps.
 func (t *Timestamp) UnmarshalJSON(text []byte) error { return (*time.Time)(t).UnmarshalJSON(text) }
 
 // A Part is a piece of a message or an artifact. One of Text, Raw, URL and Data is
@@ -94,7 +94,7 @@ type Artifact struct {
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 }
 
-// A Status is how far a task is, and what there is to say about it.
+// A Status is the state of a task, with a message about it.
 type Status struct {
 	State     TaskState `json:"state"`
 	Message   *Message  `json:"message,omitempty"`
@@ -153,7 +153,7 @@ func (e *StreamResponse) status() *Status {
 	return nil
 }
 
-// A PushConfig says who is to be told of a task.
+// A PushConfig is the receiver of a task's push notifications.
 type PushConfig struct {
 	Tenant         string          `json:"tenant,omitempty"`
 	ID             string          `json:"id,omitempty"`
@@ -163,7 +163,7 @@ type PushConfig struct {
 	Authentication *Authentication `json:"authentication,omitempty"`
 }
 
-// An Authentication is what the told one wants to see.
+// An Authentication is the credential that the receiver expects.
 type Authentication struct {
 	Scheme      string `json:"scheme"`
 	Credentials string `json:"credentials,omitempty"`

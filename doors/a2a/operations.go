@@ -33,7 +33,7 @@ var operations = map[string]operation{
 	"GetExtendedAgentCard":             {run: (*Door).extendedCard},
 }
 
-// A stream is what a client hears of a task.
+// A stream is the events of a task for a client.
 type stream struct {
 	listener *listener
 	leave    func()

@@ -23,7 +23,7 @@ const (
 	queryCommand = "llm.query"
 )
 
-// A plan is what a message asks for.
+// A plan is the request of a message.
 type plan struct {
 	box   *tools.Toolbox // nil of one of the others
 	call  *chat.ToolCall
@@ -33,7 +33,7 @@ type plan struct {
 	write func(string)    // takes its words as they come; nil: nobody does
 }
 
-// An order is what the data of a message can say.
+// An order is the contents of a message's data.
 type order struct {
 	Skill      string          `json:"skill_id"`
 	Capability string          `json:"capability_id"`

@@ -14,8 +14,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Prompt is what somebody says to an agent at a door where all is said in words:
-// there is no task for the other side to look at, but one exchange until the end.
+// A Prompt is a message to an agent at a door where all is said in words: there is no
+// task for the other side to look at, but one exchange until the end.
 type Prompt struct {
 	Principal   *protocol.Principal
 	ID          string // of the prompt: one that is sent again begins nothing
@@ -26,7 +26,7 @@ type Prompt struct {
 	// Tell takes text of the answer as it comes, and files. It is called by one
 	// goroutine at a time.
 	Tell func(text string, files []Part)
-	// Ask puts a question to who has sent the prompt, and returns the answer.
+	// Ask puts a question to the sender of the prompt, and returns the answer.
 	Ask func(ctx context.Context, question string) (string, error)
 }
 
@@ -84,7 +84,7 @@ func said(err error) error {
 	return protocol.Errorf(protocol.InvalidParameter, "%s", e.Message)
 }
 
-// A talk is one exchange: a prompt, and what was said of it so far.
+// A talk is one exchange: a prompt, and the answer so far.
 type talk struct {
 	door   *Door
 	prompt *Prompt
@@ -164,7 +164,8 @@ func (t *talk) begin(ctx context.Context, id protocol.TaskID, s *Status) (answer
 	return outcome, withdraw
 }
 
-// ask puts what a task waits for to who has sent the prompt, and answers the task.
+// ask puts the question of a waiting task to the sender of the prompt, and answers the
+// task.
 func (t *talk) ask(ctx context.Context, id protocol.TaskID, s *Status) error {
 	q := questionOf(s)
 	for range maxMistaken {
@@ -186,7 +187,7 @@ func (t *talk) ask(ctx context.Context, id protocol.TaskID, s *Status) error {
 	return protocol.InvalidParam("answer", `must be "approve" or "deny"`)
 }
 
-// A question is what a task waits for, in words.
+// A question is the question of a waiting task, in words.
 type question struct {
 	text  string
 	nonce string // of the approval that it is about, "" of others
@@ -219,7 +220,7 @@ func questionOf(s *Status) question {
 	return q
 }
 
-// answer is what somebody has answered as the part of a message, if it is an answer.
+// answer is a reply as the part of a message, if it answers the question.
 func (q *question) answer(words string) (Part, bool) {
 	if q.nonce == "" {
 		return textPart(words), true

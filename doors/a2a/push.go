@@ -36,7 +36,7 @@ const tokenHeader = "X-A2A-Notification-Token"
 // pushes tell those that want to be told of tasks.
 type pushes struct {
 	door   *Door
-	client *http.Client // nil if nobody is told
+	client *http.Client // nil if none are sent
 	posts  chan struct{}
 
 	mu      sync.Mutex
@@ -213,7 +213,7 @@ func hostOf(text string) string {
 	return u.Host
 }
 
-// check says why nobody can be told by a configuration.
+// check returns the reason why a configuration cannot be used.
 func (p *pushes) check(config *PushConfig) error {
 	if p.client == nil {
 		return notPushed()

@@ -18,10 +18,10 @@ type violation struct {
 	Description string `json:"description"`
 }
 
-// A reader reads the fields of one message of Protocol Buffers in its JSON form:
-// names in lowerCamelCase or as in the .proto file, enums by name or number, numbers
-// as such or in quotes, null for what is not there. Fields that are not asked for are
-// not looked at. What is wrong is noted once for all readers of a request.
+// A reader reads the fields of one message of Protocol Buffers in its JSON form: names in
+// lowerCamelCase or as in the .proto file, enums by name or number, numbers as such or in
+// quotes, null for a missing field. Fields that are not asked for are not looked at.
+// Faults are noted once for all readers of a request.
 type reader struct {
 	path   string
 	fields map[string]json.RawMessage
@@ -31,7 +31,7 @@ type reader struct {
 // maxViolations is the number of faults that are told of at once.
 const maxViolations = 16
 
-// read begins to read a message. It reports false of what is no object.
+// read begins to read a message. It reports false if that is no object.
 func read(text json.RawMessage) (*reader, bool) {
 	r := &reader{wrong: new([]violation)}
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -51,7 +51,7 @@ func (r *reader) at(name string) string {
 	return r.path + "." + name
 }
 
-// refuse notes what is wrong with a field.
+// refuse notes the fault of a field.
 func (r *reader) refuse(name, format string, args ...any) {
 	if len(*r.wrong) < maxViolations {
 		*r.wrong = append(*r.wrong, violation{r.at(name), fmt.Sprintf(format, args...)})
@@ -157,8 +157,8 @@ func (r *reader) number(name string) *int {
 	return &n
 }
 
-// enum is one of the names, which have the numbers of their places; "" for what is
-// missing or the first, which stands for nothing.
+// enum is one of the names, which have the numbers of their places; "" for a missing one
+// or the first, which stands for nothing.
 func (r *reader) enum(name string, names []string) string {
 	value := r.raw(name)
 	if value == nil {

@@ -20,7 +20,7 @@ type sending struct {
 	tenant    string
 	message   Message
 	modes     []string    // media types that the client takes; nil: any
-	push      *PushConfig // nil: nobody is to be told
+	push      *PushConfig // nil: none are wanted
 	history   *int
 	immediate bool
 	write     func(text string) // takes the words of a language model as they come; nil: they come whole

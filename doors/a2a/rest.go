@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A destination is what a path leads to.
+// A destination is the operation of a path, with its arguments.
 type destination struct {
 	agent   string // "" for the bridge
 	rpc     bool

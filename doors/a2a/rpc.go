@@ -35,7 +35,7 @@ type rpcRequest struct {
 	params *reader
 }
 
-// readRPC reads a request. What can be told of it is there with an error, too.
+// readRPC reads a request. With an error it returns the part that could be read.
 func readRPC(body []byte) (*rpcRequest, error) {
 	if !json.Valid(body) {
 		return nil, refusal(parseError, "Invalid JSON payload")

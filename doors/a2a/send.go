@@ -231,7 +231,7 @@ func (d *Door) reply(ctx context.Context, c *caller, now *task.Standing, m *Mess
 	return err
 }
 
-// A decision is what the data of a message says about an approval.
+// A decision is the part of a message's data about an approval.
 type decision struct {
 	Decision string `json:"decision"`
 	Nonce    string `json:"nonce"`
@@ -245,7 +245,7 @@ func (d *Door) decide(ctx context.Context, c *caller, now *task.Standing, m *Mes
 	var said decision
 	for i := range m.Parts {
 		if m.Parts[i].Data != nil {
-			_ = json.Unmarshal(m.Parts[i].Data, &said) // what is no decision says nothing
+			_ = json.Unmarshal(m.Parts[i].Data, &said) // other data leaves it empty
 		}
 	}
 	switch said.Decision {

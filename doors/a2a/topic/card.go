@@ -47,7 +47,7 @@ var needed = map[string]string{
 	"name": `"`, "description": `"`, "version": `"`, "capabilities": "{", "defaultInputModes": "[", "defaultOutputModes": "[", "skills": "[", "supportedInterfaces": "[",
 }
 
-// checkCard returns an error that says what is wrong with a card.
+// checkCard returns the fault of a card as an error.
 func checkCard(text []byte) error {
 	if len(text) > maxCard {
 		return fmt.Errorf("a card may have %d bytes", maxCard)
