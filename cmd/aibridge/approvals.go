@@ -70,7 +70,8 @@ func approvalsShowCommand() *cobra.Command {
 func approvalsDecideCommand() *cobra.Command {
 	cmd := decisionCommand("decide APPROVAL_ID approve|deny", "Approve or deny a call", 2, func(args []string) string { return args[1] })
 	cmd.Long = `Approve or deny a call of a tool. It shows what is decided, on standard error.
-With --nonce, from list or show, the decision holds for what was seen there.`
+With --nonce, from list or show, the decision holds for what was seen there. A call
+that somebody has changed is approved with it alone.`
 	return cmd
 }
 
@@ -100,9 +101,8 @@ func decisionCommand(use, short string, arguments int, decisionOf func(args []st
 					return nil, err
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", decision, seen.line())
-				params["nonce"] = seen.Nonce
-				if nonce != "" {
-					params["nonce"] = nonce
+				if params["nonce"], err = seen.decidedBy(decision, nonce); err != nil {
+					return nil, err
 				}
 				return call(ctx, "approval.decide", params)
 			})
@@ -188,6 +188,19 @@ type approvalSeen struct {
 		By string `json:"by"`
 	} `json:"votes"`
 	EditedBy string `json:"edited_by"`
+}
+
+// decidedBy is the nonce of a decision: the given one, or that of the call as it is now.
+// Nobody agrees without it to a call that somebody has changed, perhaps since it was
+// looked at.
+func (a *approvalSeen) decidedBy(decision, given string) (nonce string, err error) {
+	switch {
+	case given != "":
+		return given, nil
+	case decision == "approve" && a.EditedBy != "":
+		return "", usageError{fmt.Errorf("%s has changed the call; if this is what you agree to, add --nonce %s", cell(a.EditedBy), a.Nonce)}
+	}
+	return a.Nonce, nil
 }
 
 // line tells an approval in one line.

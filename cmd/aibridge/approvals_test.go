@@ -60,3 +60,24 @@ func TestAConversationIsShownAsItComes(t *testing.T) {
 		t.Errorf("did %q", got)
 	}
 }
+
+// Somebody may change a call between a look at it and the agreement to it.
+func TestAChangedCallIsApprovedAsItWasSeen(t *testing.T) {
+	plain, changed := approvalSeen{Nonce: "now"}, approvalSeen{Nonce: "now", EditedBy: "bob"}
+	for name, test := range map[string]struct {
+		seen            approvalSeen
+		decision, given string
+		want, refused   string
+	}{
+		"as the model wanted it":           {seen: plain, decision: "approve", want: "now"},
+		"as it was seen":                   {seen: plain, decision: "approve", given: "then", want: "then"},
+		"changed":                          {seen: changed, decision: "approve", refused: "bob has changed the call; if this is what you agree to, add --nonce now"},
+		"changed, as it was seen":          {seen: changed, decision: "approve", given: "then", want: "then"},
+		"changed, and denied all the same": {seen: changed, decision: "deny", want: "now"},
+	} {
+		nonce, err := test.seen.decidedBy(test.decision, test.given)
+		if nonce != test.want || (err == nil) != (test.refused == "") || err != nil && err.Error() != test.refused {
+			t.Errorf("%s: %q, %v", name, nonce, err)
+		}
+	}
+}
