@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill drill-short simulation fuzz mcp-conformance example-postgres chart clean
+.PHONY: help run build sizes bin/aibridge-bench bin/aibridge-connect platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill drill-short simulation fuzz mcp-conformance connect-data chart clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -108,8 +108,11 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s)
 clean: ## remove what was built and the development data
 	rm -rf bin $(DATA)
 
-example-postgres: ## the tests of examples/postgres, a module of its own (needs PostgreSQL and mosquitto-clients)
-	cd examples/postgres && $(GO) vet ./... && $(GO) test -timeout 15m ./...
+bin/aibridge-connect: ## build the program for pipelines, a module of its own
+	cd connect/data && $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o ../../bin/ ./cmd/aibridge-connect
+
+connect-data: ## the tests of connect/data, a module of its own (PostgreSQL, where it is installed); TESTS="" for all messages
+	cd connect/data && $(GO) vet ./... && $(GO) test $(if $(filter undefined,$(origin TESTS)),-short,$(TESTS)) -timeout 15m ./...
 
 mcp-conformance: build ## the official conformance suite of MCP against a bridge (needs Node 22 and the registry of npm); SUITE=active|all, or ARGS="--scenario NAME"
 	$(GO) run ./internal/mcpconformance -bridge bin/aibridge \

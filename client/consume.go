@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -15,6 +16,7 @@ const (
 	maxBatch      = 10_000
 	defaultLinger = 100 * time.Millisecond
 	defaultKeep   = 7 * 24 * time.Hour
+	maxInFlight   = 1000
 
 	maxHandlePause = 30 * time.Second // between attempts to handle a batch
 	ackInterval    = 10 * time.Millisecond
@@ -35,11 +37,21 @@ type Consumer struct {
 	// not kept while the consumer is away.
 	Filters []string
 
-	Batch  int           // messages at most in a call of Handle: 1 to 10000, 500 by default
-	Linger time.Duration // a batch is handed over so long after its first message at the latest, 100 ms by default
-	Keep   time.Duration // how long the bridge keeps the session of a consumer that is away, 7 days by default, bounded by the bridge's own limit
+	// AtMostOnce asks for messages with QoS 0: none comes twice, and those are lost
+	// that come while the consumer is away, or faster than they are handled.
+	AtMostOnce bool
 
-	// Handle gets messages in the order of their arrival, one batch at a time.
+	Batch    int           // messages at most in a call of Handle: 1 to 10000, 500 by default
+	InFlight int           // batches that are handled at a time: 1 to 1000, 1 by default
+	Linger   time.Duration // a batch is handed over so long after its first message at the latest, 100 ms by default
+	Keep     time.Duration // how long the bridge keeps the session of a consumer that is away, 7 days by default, bounded by the bridge's own limit
+
+	// Ready is called whenever a connection stands, and the subscriptions with it:
+	// what is published from now on comes. It may be nil, and must not wait.
+	Ready func()
+
+	// Handle gets messages in the order of their arrival, one batch at a time, or as
+	// many as InFlight says, on goroutines of their own.
 	// A batch is handed over again while it returns an error, with growing
 	// pauses, for ever: Handle itself puts aside messages that it can never
 	// handle. A message comes twice if the connection or
@@ -88,6 +100,8 @@ func (w *Consumer) check() error {
 		return protocol.InvalidParam("handle", "must not be nil")
 	case w.Batch < 0 || w.Batch > maxBatch:
 		return protocol.InvalidParam("batch", fmt.Sprintf("must be 1 to %d, is %d", maxBatch, w.Batch))
+	case w.InFlight < 0 || w.InFlight > maxInFlight:
+		return protocol.InvalidParam("in_flight", fmt.Sprintf("must be 1 to %d, is %d", maxInFlight, w.InFlight))
 	case w.Keep < 0 || w.Keep > math.MaxUint32*time.Second:
 		return protocol.InvalidParam("keep", fmt.Sprintf("must not be negative or over a hundred years, is %s", w.Keep))
 	}
@@ -98,6 +112,9 @@ func (w *Consumer) check() error {
 	}
 	if w.Batch == 0 {
 		w.Batch = defaultBatch
+	}
+	if w.InFlight == 0 {
+		w.InFlight = 1
 	}
 	if w.Linger <= 0 {
 		w.Linger = defaultLinger
@@ -114,16 +131,24 @@ func (c *Client) consume(ctx context.Context) error {
 	defer stop()
 	defer context.AfterFunc(c.ctx, stop)()
 	q := c.options.intake
-	for {
+	var working sync.WaitGroup
+	places := make(chan struct{}, q.what.InFlight)
+	for q.place(running, places) {
 		batch := q.take(running)
-		if batch == nil || c.handle(running, batch) != nil {
-			if ctx.Err() != nil {
-				q.letAcknowledge()
-				return nil
-			}
-			return c.ended()
+		if batch == nil {
+			break
 		}
+		working.Go(func() {
+			defer func() { <-places }()
+			_ = c.handle(running, batch) // fails when running ends
+		})
 	}
+	working.Wait()
+	if ctx.Err() != nil {
+		q.letAcknowledge()
+		return nil
+	}
+	return c.ended()
 }
 
 // handle has one batch handled, and acknowledges it. The error is that of ctx.

@@ -172,6 +172,60 @@ func TestABrokenConnectionBringsAgainWhatWasNotHandled(t *testing.T) {
 	l.expect(t, 20)
 }
 
+// TestAConsumerHandlesBatchesBesideEachOther holds the first batch back until the third
+// is handled. More messages come than may be on their way, so they are acknowledged.
+func TestAConsumerHandlesBatchesBesideEachOther(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t)
+	ready, third := make(chan struct{}, 1), make(chan struct{})
+	var l ledger
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	what := client.Consumer{Session: "table", Filters: []string{"x/#"}, Batch: 1, InFlight: 3, Ready: func() { ready <- struct{}{} },
+		Handle: func(ctx context.Context, batch []client.Message) error {
+			switch string(batch[0].Payload) {
+			case "0":
+				select {
+				case <-third:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			case "2":
+				close(third)
+			}
+			return l.handle(ctx, batch)
+		}}
+	go func() { ended <- client.Consume(ctx, b.url(), what) }()
+	<-ready
+	b.numbers(0, 10)
+	eventually.Holds(t, "all are handled", func() bool { return l.count() == 10 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAConsumerTakesMessagesAtMostOnce(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t)
+	got, ready := make(chan client.Message, 1), make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- client.Consume(ctx, b.url(), client.Consumer{Session: "table", Filters: []string{"x/#"}, AtMostOnce: true, Linger: time.Millisecond,
+			Ready: func() { ready <- struct{}{} }, Handle: func(_ context.Context, batch []client.Message) error { got <- batch[0]; return nil }})
+	}()
+	<-ready
+	b.numbers(0, 1)
+	if m := <-got; m.QoS != 0 || string(m.Payload) != "0" {
+		t.Errorf("%+v", m)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAConsumerEndsWhenItIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t)
@@ -187,6 +241,7 @@ func TestAConsumerEndsWhenItIsRefused(t *testing.T) {
 		{"filter", client.Consumer{Session: "s", Filters: []string{"a#"}, Handle: handle}, nil, protocol.InvalidParameter},
 		{"handle", client.Consumer{Session: "s", Filters: []string{"x"}}, nil, protocol.InvalidParameter},
 		{"batch", client.Consumer{Session: "s", Filters: []string{"x"}, Handle: handle, Batch: 10_001}, nil, protocol.InvalidParameter},
+		{"in flight", client.Consumer{Session: "s", Filters: []string{"x"}, Handle: handle, InFlight: 1001}, nil, protocol.InvalidParameter},
 		{"keep", client.Consumer{Session: "s", Filters: []string{"x"}, Handle: handle, Keep: -1}, nil, protocol.InvalidParameter},
 		{"agent", client.Consumer{Session: "s", Filters: []string{"x"}, Handle: handle}, []client.Option{client.WithAgent(client.Agent{ID: "a"})}, protocol.InvalidParameter},
 		{"topic", client.Consumer{Session: "s", Filters: []string{"forbidden/x"}, Handle: handle}, nil, protocol.PermissionDenied},

@@ -64,9 +64,11 @@ func newIntake(what *Consumer) *intake {
 	return &intake{what: what, wake: make(chan struct{}, 1)}
 }
 
-// window is the number of messages that are on their way or at work: one batch that is
-// handled, one that gathers.
-func (q *intake) window() uint16 { return uint16(min(2*q.what.Batch, math.MaxUint16)) }
+// window is the number of messages that are on their way or at work: the batches that
+// are handled, one that gathers.
+func (q *intake) window() uint16 {
+	return uint16(min((q.what.InFlight+1)*q.what.Batch, math.MaxUint16))
+}
 
 // keepSession makes connections go on with the session that the bridge keeps.
 func (q *intake) keepSession(config *autopaho.ClientConfig) {
@@ -88,10 +90,17 @@ func (q *intake) keepSession(config *autopaho.ClientConfig) {
 // subscribe asks for the topics. Retained messages come when the session is new.
 func (q *intake) subscribe(ctx context.Context, m *autopaho.ConnectionManager) error {
 	const whenNew = 1
+	qos := byte(1)
+	if q.what.AtMostOnce {
+		qos = 0
+	}
 	for _, filter := range q.what.Filters {
-		if err := subscribeWith(ctx, m, paho.SubscribeOptions{Topic: filter, QoS: 1, RetainHandling: whenNew}); err != nil {
+		if err := subscribeWith(ctx, m, paho.SubscribeOptions{Topic: filter, QoS: qos, RetainHandling: whenNew}); err != nil {
 			return err
 		}
+	}
+	if q.what.Ready != nil {
+		q.what.Ready()
 	}
 	return nil
 }
@@ -110,6 +119,16 @@ func (q *intake) add(d delivery) {
 	select {
 	case q.wake <- struct{}{}:
 	default:
+	}
+}
+
+// place waits for a place among the batches that are handled. It is false when ctx ends.
+func (q *intake) place(ctx context.Context, places chan<- struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"os"
@@ -12,29 +12,26 @@ import (
 
 var fence = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
-// TestTheReadmeWorksAsWritten runs its commands, but for the port and the folder that
-// the program is built into.
-func TestTheReadmeWorksAsWritten(t *testing.T) {
+// TestThePageWorksAsWritten runs the commands of docs/data.md, but for the port and the
+// folder that the program is built into.
+func TestThePageWorksAsWritten(t *testing.T) {
 	for _, tool := range []string{"mosquitto_pub", "psql"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed (Debian: apt install mosquitto-clients postgresql-client)", tool)
 		}
 	}
-	_, database := newPostgres(t)
-	_, url := newBridge(t)
-	newSender(t, url) // the bridge answers
-	page, err := os.ReadFile("README.md")
+	page, err := os.ReadFile("../../docs/data.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := fence.FindAllStringSubmatch(string(page), -1)
-	if len(blocks) != 2 {
-		t.Fatalf("%d blocks of commands", len(blocks))
+	if len(blocks) != 2 || !strings.Contains(blocks[0][1], "run connect/data/examples/postgres.yaml") {
+		t.Fatalf("the page has other blocks of commands: %v", blocks)
 	}
-	table := startTable(t, url, database) // the first block: the same flags, and ends with the test
-	if want := strings.Join(table.args[2:], " "); !strings.Contains(strings.ReplaceAll(blocks[0][1], "'", ""), want) {
-		t.Errorf("the README does not run the program with %s", want)
-	}
+	_, database := newPostgres(t)
+	_, url := newBridge(t)
+	newSender(t, url) // the bridge answers
+	newPipeline(t, "postgres", "AIBRIDGE_URL="+url, "DATABASE_URL="+database)
 	port := url[strings.LastIndex(url, ":")+1:]
 	commands := strings.ReplaceAll(blocks[1][1], "-p 1883", "-p "+port)
 	eventually.Holds(t, "the table has what was published", func() bool {

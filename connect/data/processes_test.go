@@ -1,10 +1,11 @@
-package main
+package data
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -27,7 +28,28 @@ type process struct {
 	env   []string
 	cmd   *exec.Cmd
 	ended chan struct{}
-	log   bytes.Buffer // read when it has ended
+	at    string // address of a pipeline's own HTTP server
+	log   output
+}
+
+// An output is the text that a process has written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+// said is the text that the process has written last.
+func (p *process) said() string {
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	text := p.log.text.String()
+	return text[max(0, len(text)-4000):]
 }
 
 func (p *process) start(t *testing.T) {
@@ -59,17 +81,17 @@ func (p *process) running() bool {
 	}
 }
 
-// built are the bridge and this program, built once.
+// built are the bridge and the program, built once.
 var built = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "postgres-example")
+	folder, err := os.MkdirTemp("", "connect-data")
 	if err != nil {
 		return "", err
 	}
-	for out, in := range map[string][2]string{"aibridge": {"../..", "./cmd/aibridge"}, "postgres-table": {".", "."}} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(folder, out), in[1])
-		cmd.Dir, cmd.Env = in[0], append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	for name, in := range map[string]string{"aibridge": "../..", "aibridge-connect": "."} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(folder, name), "./cmd/"+name)
+		cmd.Dir, cmd.Env = in, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 		if text, err := cmd.CombinedOutput(); err != nil {
-			return folder, fmt.Errorf("build %s: %w\n%s", out, err, text)
+			return folder, fmt.Errorf("build %s: %w\n%s", name, err, text)
 		}
 	}
 	return folder, nil
@@ -106,13 +128,36 @@ func newBridge(t *testing.T, flags ...string) (bridge *process, url string) {
 	return bridge, "mqtt://" + address
 }
 
-// startTable runs this program, which fills the table readings from plant/#.
-func startTable(t *testing.T, bridge, database string) *process {
+// newPipeline runs an example, and waits until it is connected. The variables are those
+// of its file.
+func newPipeline(t *testing.T, example string, variables ...string) *process {
 	t.Helper()
-	p := &process{path: program(t, "postgres-table"), args: []string{"--bridge", bridge, "--filter", "plant/#", "--table", "readings"},
-		env: []string{"DATABASE_URL=" + database}}
+	p := pipelineOf(t, "examples/"+example+".yaml", variables...)
+	p.connected(t)
+	return p
+}
+
+// pipelineOf starts a pipeline.
+func pipelineOf(t *testing.T, file string, variables ...string) *process {
+	t.Helper()
+	address := freeAddress()
+	p := &process{path: program(t, "aibridge-connect"), env: variables, at: address,
+		args: []string{"run", "--set", "http.address=" + address, "--set", "shutdown_timeout=60s", file}}
 	p.start(t)
 	return p
+}
+
+// connected waits until the input and the output of a pipeline are.
+func (p *process) connected(t *testing.T) {
+	t.Helper()
+	eventually.Holds(t, "the pipeline is connected", func() bool {
+		response, err := http.Get("http://" + p.at + "/ready")
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}, func() any { return p.said() })
 }
 
 // postgresProgram finds a program of PostgreSQL, which Debian does not put in PATH.

@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"context"
@@ -33,9 +33,16 @@ func TestTheBridgesEventsAreCloudEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	table := &process{path: program(t, "postgres-table"), env: []string{"DATABASE_URL=" + database},
-		args: []string{"--bridge", url, "--table", "events", "--filter", "aibridge/cloudevents/binary/event/resource,aibridge/cloudevents/structured/event/resource"}}
-	table.start(t)
+	example, err := os.ReadFile("examples/postgres.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(t.TempDir(), "events.yaml")
+	text := strings.Replace(string(example), `["plant/#"]`, `[aibridge/cloudevents/binary/event/resource, aibridge/cloudevents/structured/event/resource]`, 1)
+	if err := os.WriteFile(own, []byte(strings.ReplaceAll(text, "readings", "events")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipelineOf(t, own, "AIBRIDGE_URL="+url, "DATABASE_URL="+database).connected(t)
 	register := map[string]any{"resource": map[string]any{"resource_id": "plan", "name": "Plan", "type": "room"}}
 	if _, err := client.Call[json.RawMessage](t.Context(), s.client, "resource.register", register); err != nil {
 		t.Fatal(err)
