@@ -3,11 +3,13 @@ package client
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 )
 
 // A HostedAgent is one of several agents that a client answers for over its one
@@ -50,6 +52,19 @@ func (h *HostedAgent) ServeSkills(ctx context.Context, skills ...Skill) ([]*Serv
 		served[i] = &ServedSkill{server: h.server, skill: skills[i]}
 	}
 	return served, h.server.serve(ctx, served)
+}
+
+// Describe gives the agent another name and other tags. The bridge is told at once if
+// the agent is online, otherwise with the next [HostedAgent.ServeSkills].
+func (h *HostedAgent) Describe(ctx context.Context, name string, tags selector.Tags) error {
+	s := h.server
+	s.registering.Lock()
+	defer s.registering.Unlock()
+	s.agent.Name, s.agent.Tags = name, maps.Clone(tags)
+	if !s.started() {
+		return nil
+	}
+	return s.registerAgent(ctx)
 }
 
 // Rest has the agent be offline until [HostedAgent.ServeSkills]: it is asked for

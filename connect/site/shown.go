@@ -27,7 +27,9 @@ type shown struct {
 // told is an agent as the centre has been told of it.
 type told struct {
 	host   *client.HostedAgent
-	said   string // how it was described, "" if it is offline there
+	name   string        // that the host has
+	tags   selector.Tags // that the host has, without that of the site
+	said   string        // how its skills were described, "" if it is offline there
 	skills map[protocol.SkillID]*client.ServedSkill
 	states map[protocol.SkillID]string // reported, by the id here
 }
@@ -79,8 +81,11 @@ func (x *shown) tell(ctx context.Context, a *agent) error {
 			x.site.complain(name, err)
 			return nil
 		}
-		t = &told{host: host, skills: map[protocol.SkillID]*client.ServedSkill{}, states: map[protocol.SkillID]string{}}
+		t = &told{host: host, name: a.name, tags: a.tags, skills: map[protocol.SkillID]*client.ServedSkill{}, states: map[protocol.SkillID]string{}}
 		x.told[a.local] = t
+	}
+	if err := x.describe(ctx, t, a); err != nil {
+		return err
 	}
 	if !a.online || len(a.skills) == 0 {
 		if t.said == "" {
@@ -93,6 +98,23 @@ func (x *shown) tell(ctx context.Context, a *agent) error {
 		return err
 	}
 	return x.report(ctx, t, a)
+}
+
+// describe gives an agent at the centre the name and the tags that it has here.
+func (x *shown) describe(ctx context.Context, t *told, a *agent) error {
+	if t.name == a.name && maps.Equal(t.tags, a.tags) {
+		return nil
+	}
+	err := t.host.Describe(ctx, a.name, tagged(a.tags, x.site.Name))
+	if passes(err) {
+		return err
+	}
+	if err != nil {
+		x.site.complain(string(t.host.ID()), err)
+		return nil // and again with the next look
+	}
+	t.name, t.tags = a.name, a.tags
+	return nil
 }
 
 // serve registers an agent and its skills, unless nothing has changed.

@@ -189,6 +189,39 @@ func TestAgentsOfASiteAreAtItsCentre(t *testing.T) {
 	p.becomes("plant.lamp", "")
 }
 
+// TestWhatAnAgentOfASiteIsCalledFollows renames the lamp while it is online, and while
+// it is not.
+func TestWhatAnAgentOfASiteIsCalledFollows(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	lamp := p.lamp()
+	p.becomes("plant.lamp", "online")
+	described := func(name, floor string) {
+		t.Helper()
+		body := ""
+		eventually.Holds(t, "the lamp is "+name+" at the centre", func() bool {
+			body = p.centre.must("agent.list", `{"selector":"site=plant,floor=`+floor+`"}`)
+			return strings.Contains(body, fmt.Sprintf(`"name":%q`, name))
+		}, &body)
+	}
+	rename := func(params string) {
+		t.Helper()
+		if _, err := client.Call[struct{}](t.Context(), lamp, "agent.register", json.RawMessage(params)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(`{"agent_id":"lamp","type":"end_agent","name":"The lamp above","tags":{"floor":"2"}}`)
+	described("The lamp above", "2")
+	if code, body := p.sets("renamed", time.Minute); code != "" {
+		t.Errorf("after its name has changed: %s %s", code, body)
+	}
+	p.line.rests(true)
+	p.becomes("plant.lamp", "offline")
+	rename(`{"agent_id":"lamp","type":"end_agent","name":"The lamp below","tags":{"floor":"1"}}`)
+	p.line.rests(false)
+	described("The lamp below", "1")
+}
+
 func TestStateOfASiteFollows(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
