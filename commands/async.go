@@ -104,7 +104,7 @@ func (r *Router) Flush() {
 // goesOn reports whether a call can be run on the goroutine that brings it,
 // because nothing on its way waits.
 func (r *Router) goesOn(c *Call) bool {
-	return c.command.async && c.confirm == nil && c.request.Metadata.MinRevision == 0 && len(r.opts.Extensions.Processors) == 0 &&
+	return c.command.async && c.request.Metadata.MinRevision == 0 && len(r.opts.Extensions.Processors) == 0 &&
 		(r.queue != nil || !r.claims(c.command))
 }
 
@@ -128,19 +128,19 @@ func (r *Router) goOn(c *Call, run unhurried) {
 
 // claimed begins to run a call once its claim is durable.
 func (c *Call) claimed(err error) {
-	if err == nil {
-		err = c.ctx.Err() // nothing is executed late
-	}
-	if err != nil {
-		c.untried = true
-		c.router.conclude(c, refused(err))
-		return
-	}
 	defer func() {
 		if p := recover(); p != nil {
 			c.finish(nil, panicked(p))
 		}
 	}()
+	if err == nil {
+		err = c.confirmed()
+	}
+	if err != nil {
+		c.untried = true
+		c.finish(nil, err)
+		return
+	}
 	c.router.started(c)
 	c.run.begin(c.ctx, c, c.spare.finish)
 }

@@ -209,6 +209,52 @@ func TestNothingBeginsBeforeItsClaimIsDurable(t *testing.T) {
 	}
 }
 
+// TestACallThatIsConfirmedKeepsNoGoroutine has the last question asked when the claim
+// is durable, on the goroutine that made it so.
+func TestACallThatIsConfirmedKeepsNoGoroutine(t *testing.T) {
+	d, claims := &device{}, &queuedClaims{}
+	n := newNode(t, commands.RouterOptions{Claims: claims}, d.command(false))
+	var asked int
+	var changed error
+	submit := func() <-chan *protocol.Response {
+		in := n.inbound(envelope("1", "test.ask", `{}`))
+		in.Confirm = func() error { asked++; return changed }
+		answer := make(chan *protocol.Response, 1)
+		n.Submit(in, func(r *protocol.Response) { answer <- lasting(r) })
+		return answer
+	}
+	first := submit()
+	if asked != 0 || claims.flushed != 1 {
+		t.Fatalf("asked %d times before the claim; flushed %d times", asked, claims.flushed)
+	}
+	changed = protocol.Errorf(protocol.PermissionDenied, "it has changed")
+	claims.settle(nil)
+	wantSaid(t, <-first, "2003")
+	if asked != 1 || len(d.asked()) != 0 {
+		t.Fatalf("asked %d times, begun %d times", asked, len(d.asked()))
+	}
+	changed = nil
+	second := submit() // the same request: it was not tried
+	claims.settle(nil)
+	d.asked()[0].done(text{"now"}, nil)
+	wantSaid(t, <-second, `{"text":"now"}`)
+}
+
+// TestAPanicOfWhoConfirmsHurtsNobodyElse panics when a claim is durable.
+func TestAPanicOfWhoConfirmsHurtsNobodyElse(t *testing.T) {
+	d, claims := &device{}, &queuedClaims{}
+	n := newNode(t, commands.RouterOptions{Claims: claims}, d.command(false))
+	in := n.inbound(envelope("1", "test.ask", `{}`))
+	in.Confirm = func() error { panic("oh") }
+	answer := make(chan *protocol.Response, 1)
+	n.Submit(in, func(r *protocol.Response) { answer <- lasting(r) })
+	claims.settle(nil)
+	wantSaid(t, <-answer, "5000")
+	if len(d.asked()) != 0 {
+		t.Error("it runs all the same")
+	}
+}
+
 func TestACallWhoseClaimFailsDoesNotBeginAndMayBeRepeated(t *testing.T) {
 	d, claims := &device{}, &queuedClaims{}
 	n := newNode(t, commands.RouterOptions{Claims: claims}, d.command(false))

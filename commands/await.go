@@ -17,10 +17,7 @@ func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Resp
 	w.take = take
 	in.kept, in.Batched = true, true
 	c := r.submit(in, w.reply)
-	if c.command != nil && c.command.async {
-		runtime.Gosched() // others whose requests are there claim with this one
-		r.Flush()
-	}
+	r.flushWithOthers(c)
 	select {
 	case <-w.done:
 		c.Release()
@@ -42,6 +39,15 @@ func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Resp
 	c.Release()
 	resp.Err = protocol.AsError(ctx.Err())
 	take(resp)
+}
+
+// flushWithOthers lets a call go on that its caller waits for, together with those
+// whose requests are there, too: their claims are written with its own.
+func (r *Router) flushWithOthers(c *Call) {
+	if c.command != nil && c.command.async {
+		runtime.Gosched()
+		r.Flush()
+	}
 }
 
 // A waiter is where Await waits. It is used again unless the caller has left.

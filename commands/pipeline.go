@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,9 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 // asksToStream reports whether params ask for events, as metadata.events does.
 // Other faults of them are found later.
 func asksToStream(params []byte) bool {
+	if !bytes.Contains(params, []byte(`"stream"`)) && bytes.IndexByte(params, '\\') < 0 {
+		return false // as most say nothing of it, nor in other letters
+	}
 	var p struct {
 		Stream bool `json:"stream"`
 	}
@@ -339,6 +343,12 @@ func (r *Router) claim(c *Call) error {
 			return err
 		}
 	}
+	return c.confirmed()
+}
+
+// confirmed says why a call is not to be run after all: nothing is executed late, or
+// when the caller does not want it any more.
+func (c *Call) confirmed() error {
 	if c.confirm != nil {
 		if err := c.confirm(); err != nil {
 			return err

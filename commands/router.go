@@ -111,7 +111,7 @@ type Inbound struct {
 	Plans       *Plans                // of the connection it came over, nil without any
 	Free        func()                // called, if not nil, when Reply, Emit and Audience are not looked at any more; of most requests only
 	Depth       int                   // calls of tools by models that it is within, as far as is known
-	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
+	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to, and must not block; nil asks nobody
 	Ask         Asker                 // asks whoever sent the request meanwhile, nil if nobody can be asked
 
 	kept bool // whoever submits it goes on to look at the call
@@ -269,8 +269,9 @@ func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 // the call if that says so, and returns the error of ctx.
 func (r *Router) handle(ctx context.Context, in Inbound, abandon func(*Call) bool) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
-	in.kept = true
+	in.kept, in.Batched = true, true
 	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })
+	r.flushWithOthers(c)
 	select {
 	case resp := <-answered:
 		return resp

@@ -26,6 +26,7 @@ func TestACommandThatStreamsSendsEventsToWhoAsksByItsParams(t *testing.T) {
 	}{
 		{"test.stream", `{"stream":true}`, 1},
 		{"test.stream", `{"stream":false}`, 0},
+		{"test.stream", `{"\u0073tream":true}`, 1},
 		{"test.stream", `{}`, 0},
 		{"test.silent", `{"stream":true}`, 0},
 	} {

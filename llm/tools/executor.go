@@ -173,6 +173,7 @@ func (t *turn) attempt(ctx context.Context, env Environment, c *chat.ToolCall, r
 	}
 	x := &Execution{Environment: env, CallID: c.ID, Name: tool.Name, Raw: rawOf(c)}
 	x.Depth++
+	x.Recorded = t.e.Record != nil
 	parsed := Parse(tool, x.Raw)
 	r.Warning = parsed.Warning()
 	if parsed.Refused(tool.Forgiving) {

@@ -53,6 +53,22 @@ func texts(results []Result) []string {
 	return list
 }
 
+// TestACallKnowsWhetherItIsRecorded has what a tool runs put on record with the call.
+func TestACallKnowsWhetherItIsRecorded(t *testing.T) {
+	var recorded bool
+	box := toolbox(t, acting("look", func(_ context.Context, x *Execution) (Output, error) {
+		recorded = x.Recorded
+		return Output{}, nil
+	}))
+	for _, record := range []func(context.Context, Environment, *Result){nil, func(context.Context, Environment, *Result) {}} {
+		e := &Executor{Record: record}
+		e.Execute(t.Context(), box, Environment{Recorded: true}, calls("look")) // whatever a caller says
+		if recorded != (record != nil) {
+			t.Errorf("it is told %v", recorded)
+		}
+	}
+}
+
 func TestWhateverHappensIsAResult(t *testing.T) {
 	deadline := fails(context.DeadlineExceeded)
 	box := toolbox(t,

@@ -172,6 +172,10 @@ type Environment struct {
 	// Held is the time that the caller itself waits for somebody to agree, if it has said
 	// so; nil leaves that to whoever keeps the call.
 	Held *time.Duration
+	// Recorded says that whoever has the tool called puts on record what became of the
+	// call before anybody hears of it. What commands within it record is written with
+	// that.
+	Recorded bool
 	// Approval is the approval that a call waited for and is now made by, "" for
 	// one that nobody was asked about yet.
 	Approval string

@@ -31,7 +31,7 @@ func (i Invoker) Invoke(ctx context.Context, env tools.Environment, command stri
 	}
 	answer := router.HandleWithin(ctx, commands.Inbound{
 		Principal: env.Principal, Request: &request, Door: tools.Door, Traceparent: env.Traceparent, Depth: env.Depth,
-		Emit: func(e *protocol.Event) { tellProgress(ctx, e) }, Confirm: tools.CheckOf(ctx), Ask: tools.AskerOf(ctx),
+		Emit: func(e *protocol.Event) { tellProgress(ctx, e) }, Confirm: tools.CheckOf(ctx), Ask: tools.AskerOf(ctx), Held: env.Recorded,
 	})
 	if answer.Err != nil {
 		return answer.Result, answer.Err
