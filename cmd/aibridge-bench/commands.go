@@ -89,6 +89,7 @@ func relayCommand() *cobra.Command {
 func invokeCommand() *cobra.Command {
 	var program string
 	var peers []string
+	var llm bool
 	var o bench.InvokeOptions
 	cmd := &cobra.Command{
 		Use:   "invoke",
@@ -106,6 +107,11 @@ func invokeCommand() *cobra.Command {
 			if o.Bare, err = peersNamed(peers); err != nil {
 				return err
 			}
+			if llm {
+				if o.Model, err = model(); err != nil {
+					return err
+				}
+			}
 			o.Progress = progressTo(cmd)
 			report, err := bench.Invoke(cmd.Context(), o)
 			if writeErr := report.WriteTable(cmd.OutOrStdout()); err == nil {
@@ -117,6 +123,8 @@ func invokeCommand() *cobra.Command {
 	cmd.Flags().StringVar(&program, "bridge", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
 	cmd.Flags().StringSliceVar(&peers, "peers", []string{"mosquitto", bench.KindMochi}, "brokers for bare request and reply, the one to compare with first")
 	cmd.Flags().BoolVar(&o.Web, "web", false, "call over HTTP/1.1, HTTP/2 and MCP, beside what net/http takes to answer alone")
+	cmd.Flags().BoolVar(&llm, "llm", false, "ask a language model by llm.query, beside what asking it takes alone")
+	cmd.MarkFlagsMutuallyExclusive("web", "llm")
 	cmd.Flags().BoolVar(&o.AuditOff, "audit-off", true, "measure the bridge without its audit trail too")
 	cmd.Flags().BoolVar(&o.SyncAlways, "sync-always", true, "measure the bridge with --sync always too")
 	cmd.Flags().IntSliceVar(&o.Windows, "windows", []int{1, 16}, "calls open at a time")
@@ -143,6 +151,11 @@ func goalsCommand() *cobra.Command {
 			if o.Peers, err = peersNamed([]string{"mosquitto", bench.KindBroker}); err != nil {
 				return err
 			}
+			asked, err := model()
+			if err != nil {
+				return err
+			}
+			o.Model = *asked
 			o.Progress = progressTo(cmd)
 			report, err := bench.MeasureGoals(cmd.Context(), o)
 			if writeErr := bench.WriteScores(cmd.OutOrStdout(), report.Judge(bench.Goals())); err == nil {
@@ -160,6 +173,7 @@ func goalsCommand() *cobra.Command {
 
 func guardCommand() *cobra.Command {
 	var before, after string
+	var llm bool
 	var o bench.GuardOptions
 	cmd := &cobra.Command{
 		Use:   "guard --before PROGRAM",
@@ -175,6 +189,11 @@ table says so, and that is no failure.`,
 				return err
 			}
 			o.Before, o.After = []string{before, "serve"}, []string{after, "serve"}
+			if llm {
+				if o.Model, err = model(); err != nil {
+					return err
+				}
+			}
 			o.Progress = progressTo(cmd)
 			all, err := bench.Guard(cmd.Context(), o)
 			if writeErr := bench.WriteComparisons(cmd.OutOrStdout(), all, o.Limit); err == nil {
@@ -197,6 +216,7 @@ table says so, and that is no failure.`,
 	cmd.Flags().IntSliceVar(&o.Callers, "callers", []int{50, 1}, "clients that call the one agent")
 	cmd.Flags().BoolVar(&o.Bare, "bare", true, "compare request and reply that no command is part of, too")
 	cmd.Flags().BoolVar(&o.Web, "web", true, "compare calls over HTTP and MCP, too")
+	cmd.Flags().BoolVar(&llm, "llm", true, "compare questions to a language model, too")
 	cmd.Flags().IntVar(&o.Pairs, "pairs", 6, "pairs of runs for a first look; up to three times as many where they do not tell")
 	cmd.Flags().Float64Var(&o.Limit, "limit", 1.10, "ratio of processor times above which the later build is slower")
 	cmd.Flags().DurationVar(&o.Duration, "duration", time.Second, "of each run")
@@ -233,6 +253,15 @@ func bridgeProgram(named string) (string, error) {
 		return "", errors.New("there is no aibridge beside this program, nor on the PATH; --bridge names it")
 	}
 	return found, nil
+}
+
+// model is the language model that is linked into this program.
+func model() (*bench.Peer, error) {
+	peers, err := peersNamed([]string{bench.KindModel})
+	if err != nil {
+		return nil, err
+	}
+	return &peers[0], nil
 }
 
 // peersNamed are the brokers with the names. mosquitto is left out where it

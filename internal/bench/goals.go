@@ -18,7 +18,10 @@ type Figure string
 const (
 	Rate      Figure = "a second"
 	Processor Figure = "µs of processor time"
+	Middle    Figure = "µs at the median"
 	Tail      Figure = "µs at the 99th percentile"
+	Memory    Figure = "MB"
+	Starting  Figure = "seconds until it answers"
 	PerClient Figure = "KiB a client"
 )
 
@@ -29,6 +32,12 @@ func (f Figure) of(r Row) float64 {
 		return r.Rate
 	case Processor:
 		return r.ProcessorPerMillion
+	case Middle:
+		return float64(r.P50) / float64(time.Microsecond)
+	case Memory:
+		return float64(r.Memory) / 1e6
+	case Starting:
+		return r.Start.Seconds()
 	case Tail:
 		return float64(r.P99) / float64(time.Microsecond)
 	case PerClient:
@@ -40,12 +49,13 @@ func (f Figure) of(r Row) float64 {
 // A Place is a broker under a load.
 type Place struct{ Scenario, Peer string }
 
-// A Goal is a figure that this project wants to reach: alone, or as a multiple of the
-// same figure elsewhere.
+// A Goal is a figure that this project wants to reach: alone, as a multiple of the same
+// figure elsewhere, or as what is added to that.
 type Goal struct {
 	Of      Place
 	Figure  Figure
 	Beside  Place // none: the figure counts by itself
+	Added   bool  // to the figure of Beside, instead of the multiple of that
 	Limit   float64
 	AtLeast bool // or else at most
 }
@@ -78,6 +88,11 @@ func Goals() (all []Goal) {
 	least(40_000, Goal{Of: web(OverHTTP), Figure: Rate})
 	least(40_000, Goal{Of: web(OverHTTP2), Figure: Rate})
 	most(1.3, Goal{Of: web(OverMCP), Figure: Processor, Beside: web(OverHTTP)})
+	asked, paced := queries(50, 0)[0].Name, queries(50, 0)[1].Name
+	least(pacedQueries, Goal{Of: Place{asked, bridgeName}, Figure: Rate})
+	most(100, Goal{Of: Place{paced, bridgeName}, Figure: Middle, Beside: Place{paced, KindModel}, Added: true})
+	most(120, Goal{Of: Place{paced, bridgeName}, Figure: Memory})
+	most(1, Goal{Of: Place{paced, bridgeName}, Figure: Starting})
 	least(1.2, beside(engine("idle"), mosquittoName, Rate))
 	most(1, beside(engine("request-reply-paced"), mosquittoName, Processor))
 	most(1, beside(engine("request-reply-paced"), mosquittoName, Tail))
@@ -140,7 +155,10 @@ func judge(g Goal, rows map[Place]Row) Score {
 		}
 	}
 	s.Value, s.Measured = values[0], true
-	if len(values) > 1 {
+	switch {
+	case g.Added:
+		s.Value -= values[1]
+	case len(values) > 1:
 		s.Value /= values[1]
 	}
 	return s
@@ -149,7 +167,7 @@ func judge(g Goal, rows map[Place]Row) Score {
 // WriteScores writes a table of goals and how far they are reached.
 func WriteScores(w io.Writer, all []Score) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\nMedians of the rounds. Where something follows a figure, it is the multiple of that one's.\n\n", machine())
+	fmt.Fprintf(&text, "%s\nMedians of the rounds. Where something follows a figure, it is the multiple of that one's, or what is added to it.\n\n", machine())
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "load\tfigure\tmeasured\tgoal\t\n")
 	for _, s := range all {
@@ -167,6 +185,8 @@ func (g Goal) figure() string {
 	switch {
 	case g.Beside == (Place{}):
 		return string(g.Figure)
+	case g.Added:
+		return fmt.Sprintf("%s, added to %s", g.Figure, g.Beside.Peer)
 	case g.Beside.Peer == g.Of.Peer:
 		return fmt.Sprintf("%s, to %s", g.Figure, g.Beside.Scenario)
 	}
@@ -213,6 +233,7 @@ func (s Score) verdict() string {
 type GoalsOptions struct {
 	Bridge []string // command, as [InvokeOptions].Bridge
 	Peers  []Peer   // mosquitto, where it is installed, and the engine of the bridge
+	Model  Peer     // of [KindModel]
 
 	Rounds   int           // default 3
 	Duration time.Duration // of each run, default 3 s
@@ -222,27 +243,30 @@ type GoalsOptions struct {
 }
 
 // runs are the measurements of [Goals], and nothing else: calls over MQTT, calls over
-// HTTP, and brokers.
-func (o GoalsOptions) runs() (invoke, web InvokeOptions, brokers Options, err error) {
+// HTTP, questions to a model, and brokers.
+func (o GoalsOptions) runs() (invoke, web, llm InvokeOptions, brokers Options, err error) {
 	bare := slices.DeleteFunc(slices.Clone(o.Peers), func(p Peer) bool { return p.Name != mosquittoName })
 	invoke = InvokeOptions{Bridge: o.Bridge, Bare: bare, Rounds: o.Rounds, Duration: o.Duration, Messages: o.Messages, Quiet: o.Quiet, Progress: o.Progress}
 	web = invoke
 	web.Web, web.Bare, web.Callers = true, nil, []int{50}
+	llm = web
+	llm.Web, llm.Model = false, &o.Model
 	brokers = Options{Peers: o.Peers, Rounds: o.Rounds, Duration: o.Duration, Messages: o.Messages, Quiet: o.Quiet, Progress: o.Progress}
 	brokers.Scenarios, err = Pick("idle", "request-reply-paced", "request-reply-tls", "idle-tls")
-	return invoke, web, brokers, err
+	return invoke, web, llm, brokers, err
 }
 
 // MeasureGoals runs what [Goals] are about. With an error it returns what was measured
 // until then.
 func MeasureGoals(ctx context.Context, o GoalsOptions) (all Report, err error) {
-	invoke, web, brokers, err := o.runs()
+	invoke, web, llm, brokers, err := o.runs()
 	if err != nil {
 		return all, err
 	}
 	for _, run := range []func() (Report, error){
 		func() (Report, error) { return Invoke(ctx, invoke) },
 		func() (Report, error) { return Invoke(ctx, web) },
+		func() (Report, error) { return Invoke(ctx, llm) },
 		func() (Report, error) { return MQTT(ctx, brokers) },
 	} {
 		report, err := run()

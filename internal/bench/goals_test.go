@@ -14,9 +14,10 @@ func TestGoalsAreJudged(t *testing.T) {
 		return r
 	}
 	report := Report{Results: []Result{
-		row("calls", "other", func(r *Result) { r.Rate = 1000 }),
+		row("calls", "other", func(r *Result) { r.Rate, r.P50 = 1000, 40*time.Microsecond }),
 		row("calls", "ours", func(r *Result) {
 			r.Rate, r.ProcessorPerMillion, r.P99, r.PerClient = 2500, 3, 4*time.Microsecond, 5*1024
+			r.P50, r.Memory, r.Start = 100*time.Microsecond, 121e6, time.Second/2
 		}),
 		row("lossy", "ours", func(r *Result) { r.Rate, r.Lost = 50_000, 3 }),
 		row("broken", "ours", func(r *Result) { r.Err = "stalled" }),
@@ -34,6 +35,9 @@ func TestGoalsAreJudged(t *testing.T) {
 		"processor time, at most":      {Goal{Of: ours, Figure: Processor, Limit: 3}, 3, true, "µs of processor time 3 ≤ 3 reached"},
 		"a tail that is too long":      {Goal{Of: ours, Figure: Tail, Beside: other, Limit: 1}, 4, false, "4 ≤ 1 missed"},
 		"memory":                       {Goal{Of: ours, Figure: PerClient, Limit: 12}, 5, true, "KiB a client 5 ≤ 12 reached"},
+		"what is added":                {Goal{Of: ours, Figure: Middle, Beside: other, Added: true, Limit: 100}, 60, true, "µs at the median, added to other 60 ≤ 100 reached"},
+		"memory in all":                {Goal{Of: ours, Figure: Memory, Limit: 120}, 121, false, "MB 121 ≤ 120 missed"},
+		"a start":                      {Goal{Of: ours, Figure: Starting, Limit: 1}, 0.5, true, "seconds until it answers 0.5 ≤ 1 reached"},
 		"a load beside another":        {Goal{Of: Place{"lossy", "ours"}, Figure: Rate, Beside: ours, Limit: 1, AtLeast: true}, 20, true, "a second, to calls 20 ≥ 1 reached; ours: 3 lost"},
 		"a rate by itself":             {Goal{Of: Place{"lossy", "ours"}, Figure: Rate, Limit: 40_000, AtLeast: true}, 50_000, true, "50k ≥ 40k reached; ours: 3 lost"},
 		"a load that nobody has run":   {Goal{Of: Place{"nothing", "ours"}, Figure: Rate, Limit: 0}, 0, false, "– ≤ 0 not measured; ours was not there"},
@@ -66,11 +70,11 @@ func TestGoalsAreMeasured(t *testing.T) {
 		}
 	}
 	peers := []Peer{{Name: mosquittoName}, {Name: KindBroker}}
-	bridge, web, brokers, err := GoalsOptions{Bridge: []string{"x"}, Peers: peers}.runs()
+	bridge, web, llm, brokers, err := GoalsOptions{Bridge: []string{"x"}, Peers: peers, Model: Hosted(KindModel, "y")}.runs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []InvokeOptions{bridge, web} {
+	for _, o := range []InvokeOptions{bridge, web, llm} {
 		if err := o.setDefaults(); err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ type GuardOptions struct {
 	Windows []int   // default 1 and 16
 	Bare    bool    // measure request and reply that no command is part of, too
 	Web     bool    // measure calls of 50 callers over HTTP/1.1 and MCP, too
+	Model   *Peer   // of [KindModel]: measure questions of 50 callers to it, too
 	Pairs   int     // of runs for a first look, default 6
 	Most    int     // of runs where the first look does not tell, default three times as many
 	Limit   float64 // ratio of processor times above which After is slower, default 1.10
@@ -73,6 +74,9 @@ func (o *GuardOptions) measures() ([]Scenario, error) {
 			return nil, err
 		}
 		scenarios = append(scenarios, slices.DeleteFunc(web.options().Scenarios, func(s Scenario) bool { return s.Over == OverHTTP2 })...)
+	}
+	if o.Model != nil {
+		scenarios = append(scenarios, queries(50, invoke.Payload)[0])
 	}
 	return scenarios, nil
 }

@@ -29,10 +29,10 @@ func Guard(ctx context.Context, o GuardOptions) ([]Comparison, error) {
 
 // compare takes pairs of runs until they tell, or there are enough.
 func (o *GuardOptions) compare(ctx context.Context, s Scenario, c *Comparison) error {
-	run := Options{Duration: o.Duration, Messages: o.Messages, Patience: o.Patience, Scenarios: []Scenario{s}}
+	run := Options{Duration: o.Duration, Messages: o.Messages, Patience: o.Patience, Scenarios: []Scenario{s}, Model: o.Model}
 	run.Peers = []Peer{bridgePeer("before", o.Before), bridgePeer("after", o.After)}
 	for i := range run.Peers {
-		run.Peers[i].bridge = s.isInvoke()
+		run.Peers[i].bridge = s.isInvoke() || s.Over == OverLLM
 	}
 	if err := run.setDefaults(); err != nil {
 		return err

@@ -28,6 +28,10 @@ type InvokeOptions struct {
 	// beside [KindHTTP]; Windows and Bare mean nothing then.
 	Web bool
 
+	// Model, if not nil, has clients ask a language model by llm.query instead, beside
+	// the model alone; Windows and Bare mean nothing then. It is of [KindModel].
+	Model *Peer
+
 	Callers []int // clients that call the one agent, each a scenario; default 50 and 1
 	Windows []int // calls each of them has open at a time, default 1 and 16
 	Payload int   // bytes of requests, and about those of answers; default 512
@@ -48,8 +52,11 @@ func (o *InvokeOptions) setDefaults() error {
 		o.Callers = []int{50, 1}
 	}
 	o.Payload = cmp.Or(o.Payload, 512)
-	if o.Web {
+	if o.Web || o.Model != nil {
 		o.Windows = []int{1}
+	}
+	if o.Model != nil {
+		o.Bare = []Peer{*o.Model}
 	}
 	if len(o.Windows) == 0 {
 		o.Windows = []int{1, 16}
@@ -71,7 +78,7 @@ const bareSuffix = ", bare"
 func (o *InvokeOptions) peers() []Peer {
 	peers := slices.Clone(o.Bare)
 	for i := range peers {
-		if !o.Web {
+		if !o.Web && o.Model == nil {
 			peers[i].Name += bareSuffix
 		}
 	}
@@ -87,7 +94,7 @@ func (o *InvokeOptions) peers() []Peer {
 
 // bridgePeer is a whole bridge, run by a command with more flags.
 func bridgePeer(name string, command []string, more ...string) Peer {
-	p := Peer{Name: name, bridge: true, Serves: []Over{OverHTTP, OverHTTP2, OverMCP}, Command: func(address, dir string) ([]string, error) {
+	p := Peer{Name: name, bridge: true, Serves: []Over{OverHTTP, OverHTTP2, OverMCP, OverLLM}, Command: func(address, dir string) ([]string, error) {
 		argv := append(slices.Clone(command), "--dev", "--mqtt", address, "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0",
 			"--data", dir, "--log-level", "error")
 		return append(argv, more...), nil
@@ -106,9 +113,13 @@ func (s Scenario) isInvoke() bool { return strings.HasPrefix(s.Name, invokeName)
 func (o *InvokeOptions) options() Options {
 	out := Options{
 		Peers: o.peers(), Rounds: o.Rounds, Warmup: o.Warmup, Duration: o.Duration,
-		Patience: o.Patience, Messages: o.Messages, Quiet: o.Quiet, Progress: o.Progress,
+		Patience: o.Patience, Messages: o.Messages, Quiet: o.Quiet, Progress: o.Progress, Model: o.Model,
 	}
 	for _, n := range o.Callers {
+		if o.Model != nil {
+			out.Scenarios = append(out.Scenarios, queries(n, o.Payload)...)
+			continue
+		}
 		callers := fmt.Sprintf("%d callers", n)
 		if n == 1 {
 			callers = "one caller"

@@ -72,25 +72,34 @@ func runOnce(ctx context.Context, p Peer, s Scenario, o Options) (Result, error)
 	if over.isWeb() && p.bridge {
 		over = OverTCP // by which it is enrolled with, and has its agent
 	}
+	if s.Over == OverLLM && p.bridge {
+		model, err := startBroker(ctx, *o.Model, s.Over, false)
+		if err != nil {
+			return Result{}, err
+		}
+		defer model.stop()
+		p = p.asking(model.address.String())
+	}
 	b, err := startBroker(ctx, p, over, s.Shape == AskInside)
 	if err != nil {
 		return Result{}, err
 	}
 	defer b.stop()
-	if p.bridge {
+	at := target{address: b.address, version: p.version(), pid: b.pid, bridge: p.bridge}
+	if s.Over.isWeb() {
+		if at.web, err = p.webOf(ctx, b); err != nil {
+			return Result{}, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		at.bridge, at.silent = p.bridge || s.Over != OverLLM, !p.bridge || s.Over == OverLLM
+	}
+	ready := time.Since(b.begun)
+	if p.bridge && s.Over != OverLLM {
 		if err := enroll(ctx, b.address.String()); err != nil {
 			return Result{}, fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
-	at := target{address: b.address, version: p.version(), pid: b.pid, bridge: p.bridge}
-	if s.Over.isWeb() {
-		if at.web, err = p.webOf(b); err != nil {
-			return Result{}, fmt.Errorf("%s: %w", p.Name, err)
-		}
-		at.bridge, at.silent = true, !p.bridge
-	}
 	result, err := measure(ctx, s, at, o)
-	result.Peer = p.Name
+	result.Peer, result.Start = p.Name, ready
 	select {
 	case <-b.exited:
 		result.Err = "the broker ended: " + b.output.String()
@@ -106,9 +115,13 @@ func progressLine(r Result, rounds int) string {
 }
 
 // webOf is the address at which a running peer serves HTTP.
-func (p Peer) webOf(b *process) (netip.AddrPort, error) {
+func (p Peer) webOf(ctx context.Context, b *process) (address netip.AddrPort, err error) {
 	if !p.bridge {
 		return b.address, nil
 	}
-	return webAddress(b.dir)
+	err = b.await(ctx, func() (err error) { // it says so when all of its doors are open
+		address, err = webAddress(b.dir)
+		return err
+	})
+	return address, err
 }

@@ -96,6 +96,8 @@ func Hosted(kind string, argv ...string) Peer {
 		p.Version, p.Serves = 4, nil // all it speaks, or that is measured
 	case KindHTTP:
 		p.Answers, p.Serves = false, []Over{OverHTTP, OverHTTP2, OverMCP}
+	case KindModel:
+		p.Answers, p.Serves = false, []Over{OverLLM}
 	}
 	return p
 }

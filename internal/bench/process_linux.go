@@ -29,6 +29,7 @@ type process struct {
 	output  *tail
 	dir     string
 	exited  chan struct{}
+	begun   time.Time
 }
 
 // startBroker starts the peer's program in a directory of its own and waits
@@ -47,6 +48,7 @@ func startBroker(ctx context.Context, p Peer, over Over, answer bool) (*process,
 		b.stop()
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
+	b.begun = time.Now()
 	if err := b.start(argv, answer); err != nil {
 		b.stop()
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
@@ -113,12 +115,17 @@ func (b *process) start(argv []string, answer bool) error {
 }
 
 func (b *process) awaitReady(ctx context.Context, over Over, version byte) error {
+	return b.await(ctx, func() error { return probe(ctx, b.address, over, version) })
+}
+
+// await tries something until it succeeds, the process has ended, or a minute is over.
+func (b *process) await(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := probe(ctx, b.address, over, version)
+		err := try()
 		if err == nil {
 			return nil
 		}
@@ -141,7 +148,7 @@ func probe(ctx context.Context, address netip.AddrPort, over Over, version byte)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
 	switch over {
-	case OverHTTP, OverHTTP2, OverMCP: // it listens, which is all that there is to wait for
+	case OverHTTP, OverHTTP2, OverMCP, OverLLM: // it listens, which is all that there is to wait for
 		return nil
 	case OverTLS:
 		conn = tls.Client(conn, clientTLS())

@@ -30,6 +30,8 @@ type Result struct {
 	Memory              int64   `json:"memory"`                // broker's resident bytes at the end
 	PerClient           int64   `json:"per_client,omitempty"`  // resident bytes for each idle client
 
+	Start time.Duration `json:"start"` // from the start of the broker's process until it answered
+
 	Sent       int64 `json:"sent"`
 	Received   int64 `json:"received"` // distinct
 	Lost       int64 `json:"lost"`
@@ -169,6 +171,7 @@ func summarize(runs []Result) Row {
 	row.LoadCores = median(good, func(r Result) float64 { return r.LoadCores })
 	row.OtherCores = median(good, func(r Result) float64 { return r.OtherCores })
 	row.Memory = int64(median(good, func(r Result) float64 { return float64(r.Memory) }))
+	row.Start = time.Duration(median(good, func(r Result) float64 { return float64(r.Start) }))
 	row.PerClient = int64(median(good, func(r Result) float64 { return float64(r.PerClient) }))
 	byRate := func(a, b Result) int { return cmp.Compare(a.Rate, b.Rate) }
 	row.Slowest, row.Fastest = slices.MinFunc(good, byRate).Rate, slices.MaxFunc(good, byRate).Rate

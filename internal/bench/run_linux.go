@@ -98,7 +98,7 @@ func (r *rig) connect() error {
 	switch {
 	case s.Shape == Flow:
 		return r.connectFlow()
-	case r.target.bridge:
+	case r.target.bridge, s.Over.isWeb():
 		return r.connectInvoke()
 	}
 	return r.connectAsk()

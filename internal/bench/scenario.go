@@ -194,6 +194,9 @@ type Options struct {
 	// as stalled, default 2 s.
 	Patience time.Duration
 
+	// Model is the provider of bridges in scenarios [OverLLM], of [KindModel].
+	Model *Peer
+
 	// Progress is told one line for each run, if not nil.
 	Progress func(line string)
 }

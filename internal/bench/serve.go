@@ -67,6 +67,8 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 		return serveNATS(ctx, address, dir)
 	case KindHTTP:
 		return serveHTTP(ctx, over, address, dir)
+	case KindModel:
+		return serveModel(ctx, address)
 	}
 	return fmt.Errorf("bench: no broker %q; there are %v", kind, Kinds())
 }

@@ -18,7 +18,7 @@ const (
 )
 
 // isWeb reports whether calls go by HTTP.
-func (o Over) isWeb() bool { return slices.Contains([]Over{OverHTTP, OverHTTP2, OverMCP}, o) }
+func (o Over) isWeb() bool { return slices.Contains([]Over{OverHTTP, OverHTTP2, OverMCP, OverLLM}, o) }
 
 // overWeb are the invocations of one window by the doors that speak HTTP.
 func overWeb(invocations []Scenario) (all []Scenario) {

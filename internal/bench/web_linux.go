@@ -21,6 +21,7 @@ type webCaller struct {
 	start    time.Time
 	call     *webCall
 	exchange exchange
+	every    time.Duration // between calls; 0 calls as soon as the answer is there
 
 	number   uint64
 	answered stream
@@ -40,7 +41,15 @@ func (r *rig) connectWeb() error {
 	s := r.scenario
 	shared := &http2Exchange{to: r.target.web, client: http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true}}}
 	for i := range s.Publishers {
-		c := &webCaller{load: r.load, start: r.asking.start, call: newWebCall(s.Over, s.Payload, i), exchange: shared}
+		c := &webCaller{load: r.load, start: r.asking.start, exchange: shared}
+		if s.Over == OverLLM {
+			c.call = newQuery(!r.target.bridge, s.Payload)
+		} else {
+			c.call = newWebCall(s.Over, s.Payload, i)
+		}
+		if s.Rate > 0 {
+			c.every = time.Duration(float64(s.Publishers) / s.Rate * float64(time.Second))
+		}
 		c.call.start = c.start
 		c.fail = func(err error) {
 			if !c.over.Load() {
@@ -63,8 +72,8 @@ func (r *rig) connectWeb() error {
 // run calls until stop.
 func (c *webCaller) run() {
 	defer c.exchange.close()
-	for !c.over.Load() {
-		if c.load.take(1) == 0 {
+	for due := time.Now(); !c.over.Load(); {
+		if due = c.pace(due); c.load.take(1) == 0 {
 			time.Sleep(time.Millisecond)
 			continue
 		}
@@ -88,6 +97,20 @@ func (c *webCaller) run() {
 		c.number++
 		c.load.arrived(d, 0)
 	}
+}
+
+// pace waits until a call is due, and says when the next one is. Those that could not
+// be made in time are made up for within a second, and then left out.
+func (c *webCaller) pace(due time.Time) time.Time {
+	if c.every == 0 {
+		return due
+	}
+	now := time.Now()
+	if now.Sub(due) > time.Second {
+		due = now
+	}
+	time.Sleep(due.Sub(now))
+	return due.Add(c.every)
 }
 
 // stop ends it, and whatever it waits for.
