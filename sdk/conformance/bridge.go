@@ -40,10 +40,11 @@ type bridge struct {
 // A reply is what the bridge does with a request; the zero value is what it
 // does by itself.
 type reply struct {
-	silent bool // does not answer
-	cut    bool // cuts the connection instead
-	err    *protocol.Error
-	result string // JSON
+	silent   bool // does not answer
+	cut      bool // cuts the connection instead
+	err      *protocol.Error
+	result   string // JSON
+	revision uint64 // of the state behind a write, in metadata
 }
 
 // quiet is a heartbeat interval in which nothing happens that a clause does
@@ -242,7 +243,7 @@ func (b *bridge) requested(p *broker.Publication) {
 	response := request.Answer("bridge", time.Now())
 	response.Err = r.err
 	if r.err == nil {
-		response.Result = []byte(r.result)
+		response.Result, response.Metadata.Revision = []byte(r.result), r.revision
 	}
 	topic := b.topics.ClientResponse(p.Client.ID)
 	if p.ResponseTopic != "" {

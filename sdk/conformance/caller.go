@@ -18,6 +18,7 @@ func callerClauses() []clause {
 		{name: "caller/busy", where: codes, says: "a request that is answered with 4008 or 4009 is sent again after retry_after_ms, with the same id", needs: "ask", run: waitsForABusyBridge},
 		{name: "caller/backoff", where: codes, says: "a request of the class «with backoff» is sent again, with the same id", needs: "ask", run: backsOff},
 		{name: "caller/lost", where: codes, says: "after a broken connection the same request is sent again: with the same id and params, so that it runs once", needs: "ask", run: repeatsOverConnections},
+		{name: "caller/revision", where: "docs/protocol.md#request", says: "min_revision goes with each attempt of a call, and the caller learns the revision of the answer", needs: "ask_seen", run: asksWhatWasSeen},
 	}
 }
 
@@ -26,11 +27,16 @@ const probe = "probe.run"
 
 // ask has the device call a command and yields all requests that came of it.
 func (s *stage) ask(ctx context.Context, replies ...reply) (*protocol.Response, []*protocol.Request, error) {
+	return s.askBy(ctx, "ask", "", replies...)
+}
+
+// askBy is ask by a capability, with further params of it.
+func (s *stage) askBy(ctx context.Context, capability, params string, replies ...reply) (*protocol.Response, []*protocol.Request, error) {
 	s.bridge.set(func(b *bridge) { b.check = nil }) // the command is made up
 	defer s.bridge.set(func(b *bridge) { b.check = s.options.CheckParams })
 	s.bridge.next(probe, replies...)
 	place := s.bridge.record.here()
-	x, err := s.send(ctx, invocation("ask", `{"command":"`+probe+`","params":{"depth":3,"unit":"m"}}`))
+	x, err := s.send(ctx, invocation(capability, `{"command":"`+probe+`","params":{"depth":3,"unit":"m"}`+params+`}`))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,4 +114,28 @@ func backsOff(ctx context.Context, s *stage) error {
 
 func repeatsOverConnections(ctx context.Context, s *stage) error {
 	return s.asks(ctx, 2, reply{cut: true})
+}
+
+// asksWhatWasSeen has the device call with a revision, which the bridge answers with
+// another, at the second attempt.
+func asksWhatWasSeen(ctx context.Context, s *stage) error {
+	const before, after = 41, 1<<40 + 42
+	r, requests, err := s.askBy(ctx, "ask_seen", fmt.Sprintf(`,"min_revision":%d`, before),
+		reply{err: protocol.Errorf(protocol.Busy, "too much to do").With("retry_after_ms", 20)}, reply{result: `{"found":1}`, revision: after})
+	switch {
+	case err != nil:
+		return err
+	case r.Err != nil:
+		return fmt.Errorf("its call fails with %w", r.Err)
+	case !equal(r.Result, fmt.Appendf(nil, `{"result":{"found":1},"revision":%d}`, after)):
+		return fmt.Errorf("its call yields %s, not the revision %d", r.Result, after)
+	case len(requests) != 2:
+		return fmt.Errorf("it sent %d requests, not 2", len(requests))
+	}
+	for i, q := range requests {
+		if q.Metadata.MinRevision != before {
+			return fmt.Errorf("attempt %d has min_revision %d, not %d", i+1, q.Metadata.MinRevision, before)
+		}
+	}
+	return nil
 }

@@ -69,6 +69,7 @@ func skill(c *client.Client) client.Skill {
 		{ID: "reject", ParamsSchema: object(`"reason":{"type":"string"}`), Handler: client.Handle(reject)},
 		{ID: "fill", ParamsSchema: object(`"bytes":{"type":"integer","minimum":0}`, "bytes"), Handler: client.Handle(fill)},
 		{ID: "ask", ParamsSchema: object(`"command":{"type":"string"},"params":{"type":"object"}`, "command"), Handler: client.Handle(ask(c))},
+		{ID: "ask_seen", ParamsSchema: object(`"command":{"type":"string"},"params":{"type":"object"},"min_revision":{"type":"integer","minimum":0}`, "command", "min_revision"), Handler: client.Handle(askSeen(c))},
 	}}
 }
 
@@ -187,6 +188,23 @@ func fill(_ context.Context, _ *client.Invocation, p size) (map[string]string, e
 type question struct {
 	Command string          `json:"command"`
 	Params  json.RawMessage `json:"params"`
+}
+
+type seenQuestion struct {
+	question
+	MinRevision uint64 `json:"min_revision"`
+}
+
+type seenAnswer struct {
+	Result   json.RawMessage `json:"result"`
+	Revision uint64          `json:"revision"`
+}
+
+func askSeen(c *client.Client) func(context.Context, *client.Invocation, seenQuestion) (seenAnswer, error) {
+	return func(ctx context.Context, _ *client.Invocation, q seenQuestion) (answer seenAnswer, err error) {
+		answer.Result, err = client.Call[json.RawMessage](ctx, c, q.Command, q.Params, client.MinRevision(q.MinRevision), client.Revision(&answer.Revision))
+		return answer, err
+	}
 }
 
 func ask(c *client.Client) func(context.Context, *client.Invocation, question) (json.RawMessage, error) {

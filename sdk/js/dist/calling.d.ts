@@ -13,6 +13,11 @@ export interface CallOptions {
     onEvent?: (event: BridgeEvent) => void;
     priority?: "low" | "medium" | "high" | "urgent";
     trace?: string;
+    /** A revision of the state, such as one that `onRevision` was told of a write at another
+     * bridge of the cluster: the bridge that answers waits until it has seen it. */
+    minRevision?: number;
+    /** Gets the revision of the state after a command that wrote. */
+    onRevision?: (revision: number) => void;
     /** Whether lost connections and busy bridges are waited out; true unless told. */
     retry?: boolean;
     /** Ends the waiting. What the bridge has begun goes on; `task.cancel` ends that. */

@@ -1,6 +1,6 @@
 // A command on its way to the bridge, and on its way again.
 import { Lost } from "./connection.js";
-import { MAX_BYTES, VERSION, newID, request, sizeOf } from "./envelope.js";
+import { MAX_BYTES, VERSION, isObject, newID, request, sizeOf } from "./envelope.js";
 import { BridgeError, Cancelled, IDReused, OutcomeUnknown, PayloadTooLarge, TargetUnavailable, TimedOut } from "./errors.js";
 import { Queue, backoff, pause } from "./wait.js";
 export const DEFAULT_TIMEOUT = 30_000;
@@ -31,6 +31,8 @@ export class Call {
             this.#metadata["priority"] = options.priority;
         if (options.onEvent)
             this.#metadata["events"] = true;
+        if (options.minRevision)
+            this.#metadata["min_revision"] = options.minRevision;
     }
     /** Run the command; waiters is where the client finds the call for an answer. */
     async run(waiters) {
@@ -65,13 +67,21 @@ export class Call {
                     throw this.#gaveUp(e.message);
                 continue;
             }
-            if ((answer["error"] ?? null) === null && (answer["status"] ?? "success") === "success")
+            if ((answer["error"] ?? null) === null && (answer["status"] ?? "success") === "success") {
+                this.#tellRevision(answer["metadata"]);
                 return answer["result"];
+            }
             const failure = BridgeError.fromWire(answer["error"] ?? "the bridge does not say why");
             const wait = repeatAfter(failure, attempt);
             if (wait === undefined || !this.#mayRepeat || !(await this.#pause(wait)))
                 throw failure;
         }
+    }
+    /** Tell the caller the revision that the metadata of an answer has, if it has one. */
+    #tellRevision(metadata) {
+        const revision = isObject(metadata) ? metadata["revision"] : undefined;
+        if (typeof revision === "number" && revision > 0)
+            this.#options.onRevision?.(revision);
     }
     get #mayRepeat() {
         return this.#options.retry ?? true;

@@ -2,7 +2,7 @@
 
 import type { Client } from "./client.js";
 import { Lost, type Message } from "./connection.js";
-import { MAX_BYTES, VERSION, newID, request, sizeOf, type BridgeEvent, type Fields } from "./envelope.js";
+import { MAX_BYTES, VERSION, isObject, newID, request, sizeOf, type BridgeEvent, type Fields } from "./envelope.js";
 import { BridgeError, Cancelled, IDReused, OutcomeUnknown, PayloadTooLarge, TargetUnavailable, TimedOut } from "./errors.js";
 import { Queue, backoff, pause } from "./wait.js";
 
@@ -22,6 +22,11 @@ export interface CallOptions {
   onEvent?: (event: BridgeEvent) => void;
   priority?: "low" | "medium" | "high" | "urgent";
   trace?: string;
+  /** A revision of the state, such as one that `onRevision` was told of a write at another
+   * bridge of the cluster: the bridge that answers waits until it has seen it. */
+  minRevision?: number;
+  /** Gets the revision of the state after a command that wrote. */
+  onRevision?: (revision: number) => void;
   /** Whether lost connections and busy bridges are waited out; true unless told. */
   retry?: boolean;
   /** Ends the waiting. What the bridge has begun goes on; `task.cancel` ends that. */
@@ -52,6 +57,7 @@ export class Call {
     this.#metadata = { trace_id: options.trace ?? newID() };
     if (options.priority) this.#metadata["priority"] = options.priority;
     if (options.onEvent) this.#metadata["events"] = true;
+    if (options.minRevision) this.#metadata["min_revision"] = options.minRevision;
   }
 
   /** Run the command; waiters is where the client finds the call for an answer. */
@@ -81,11 +87,20 @@ export class Call {
         if (!this.#mayRepeat || !(await this.#pause(backoff(attempt, LONGEST_PAUSE)))) throw this.#gaveUp(e.message);
         continue;
       }
-      if ((answer["error"] ?? null) === null && (answer["status"] ?? "success") === "success") return answer["result"];
+      if ((answer["error"] ?? null) === null && (answer["status"] ?? "success") === "success") {
+        this.#tellRevision(answer["metadata"]);
+        return answer["result"];
+      }
       const failure = BridgeError.fromWire(answer["error"] ?? "the bridge does not say why");
       const wait = repeatAfter(failure, attempt);
       if (wait === undefined || !this.#mayRepeat || !(await this.#pause(wait))) throw failure;
     }
+  }
+
+  /** Tell the caller the revision that the metadata of an answer has, if it has one. */
+  #tellRevision(metadata: unknown): void {
+    const revision = isObject(metadata) ? metadata["revision"] : undefined;
+    if (typeof revision === "number" && revision > 0) this.#options.onRevision?.(revision);
   }
 
   get #mayRepeat(): boolean {

@@ -33,7 +33,12 @@ agent
     throw new Rejected(reason);
   })
   .capability("fill", { params: { bytes: natural } }, ({ bytes }) => ({ text: "x".repeat(bytes) }))
-  .capability("ask", { params: { command: text(), params: record(any()).default({}) } }, ({ command, params }, call) => call.bridge.call(command, params));
+  .capability("ask", { params: { command: text(), params: record(any()).default({}) } }, ({ command, params }, call) => call.bridge.call(command, params))
+  .capability("ask_seen", { params: { command: text(), params: record(any()).default({}), min_revision: natural } }, async ({ command, params, min_revision }, call) => {
+    let revision = 0;
+    const result = await call.bridge.call(command, params, { minRevision: min_revision, onRevision: (seen) => (revision = seen) });
+    return { result, revision };
+  });
 
 await agent.run().catch((error) => {
   console.error(String(error));

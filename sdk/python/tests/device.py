@@ -72,4 +72,11 @@ def ask(command: str, params: Optional[Dict[str, Any]] = None) -> Any:
     return agent.client.call(command, params)
 
 
+@skill.capability
+def ask_seen(command: str, min_revision: Annotated[int, Range(0)], params: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+    revisions = [0]
+    result = agent.client.call(command, params, min_revision=min_revision, on_revision=revisions.append)
+    return {"result": result, "revision": revisions[-1]}
+
+
 agent.run()

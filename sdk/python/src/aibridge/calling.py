@@ -19,6 +19,7 @@ _MAX_REPEATS = 4  # where something that the bridge needs is out of order
 _DEFAULT_PAUSE = 0.25  # after a 4008 or 4009 that names none
 
 OnEvent = Callable[[Dict[str, Any]], None]
+OnRevision = Callable[[int], None]
 
 
 class CallContext:
@@ -55,6 +56,7 @@ class Call:
         deadline: float,
         on_event: Optional[OnEvent],
         retry: bool,
+        on_revision: Optional[OnRevision] = None,
     ) -> None:
         self._client = client
         self._command = command
@@ -64,6 +66,7 @@ class Call:
         self._deadline = deadline
         self._on_event = on_event
         self._retry = retry
+        self._on_revision = on_revision
         self._sent = False  # the bridge may have it
         self.inbox: "queue.SimpleQueue[Tuple[str, Any]]" = queue.SimpleQueue()
 
@@ -81,11 +84,18 @@ class Call:
                 raise self._gave_up(e.message) if self._sent else e
             error = answer.get("error")
             if error is None and answer.get("status", "success") == "success":
+                self._tell_revision(answer.get("metadata"))
                 return answer.get("result")
             failure = errors.BridgeError.from_wire(error or "the bridge does not say why")
             pause = self._repeat_after(failure, attempt)
             if pause is None or not self._retry or not self._pause(pause):
                 raise failure
+
+    def _tell_revision(self, metadata: Any) -> None:
+        """Tell the caller the revision that the metadata of an answer has, if it has one."""
+        revision = metadata.get("revision") if isinstance(metadata, dict) else None
+        if self._on_revision and isinstance(revision, int) and revision > 0:
+            self._on_revision(revision)
 
     def _attempt(self) -> Dict[str, Any]:
         """Send the request once and wait for the answer."""

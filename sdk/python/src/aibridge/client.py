@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from . import _mqtt, credentials, envelope, errors
 from ._mqtt import Connection, Lost, Message, Refused
-from .calling import Call, OnEvent, backoff, current_context
+from .calling import Call, OnEvent, OnRevision, backoff, current_context
 from .following import follow
 from .groups import Approvals, Channel, Group, json_handler
 from .subscription import Subscription, Subscriptions
@@ -274,12 +274,18 @@ class Client:
         priority: Optional[str] = None,
         trace: Optional[str] = None,
         retry: bool = True,
+        min_revision: Optional[int] = None,
+        on_revision: Optional[OnRevision] = None,
     ) -> Any:
         """Run a command of the bridge and return its result.
 
         Within the timeout lost connections and busy bridges are waited out: the same
         request is sent again, with the same id, so that the bridge runs it once.
         on_event gets the events of a command that tells some, on this thread.
+
+        on_revision gets the revision of the state after a command that wrote. As
+        min_revision of a later call it has another bridge of the cluster wait until it
+        has seen that write.
 
         Raises BridgeError: what the bridge answered, TargetUnavailable if it was not
         reached, OutcomeUnknown if the connection was lost and the answer with it,
@@ -294,7 +300,9 @@ class Client:
             metadata["priority"] = priority
         if on_event:
             metadata["events"] = True
-        call = Call(self, command, dict(params or {}), metadata, id or envelope.new_id(), deadline, on_event, retry)
+        if min_revision:
+            metadata["min_revision"] = min_revision
+        call = Call(self, command, dict(params or {}), metadata, id or envelope.new_id(), deadline, on_event, retry, on_revision)
         if call.id in self._waiters:
             raise errors.IDReused(f"a call with the id {call.id} is under way")
         self._waiters[call.id] = call.inbox
