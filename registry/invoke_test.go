@@ -219,6 +219,31 @@ func TestACancelledCallIsCancelledAtTheAgent(t *testing.T) {
 	})
 }
 
+// TestNoBridgeThatStopsInvitesToDoItAgain ends calls for a reason after which others
+// make them again: a repeat would find them not done.
+func TestNoBridgeThatStopsInvitesToDoItAgain(t *testing.T) {
+	for capability, want := range map[protocol.CapabilityID]protocol.Code{"bleed": protocol.OutcomeUnknown, "measure": protocol.ShuttingDown} {
+		t.Run(string(capability), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				d := w.device("boiler", `{"skill_id":"heating","name":"Heating","capabilities":["bleed",{"capability_id":"measure","effect":"read"}]}`, nil)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				call := &commands.Call{Principal: alice, TraceID: "t", Deadline: time.Now().Add(time.Minute)}
+				go func() {
+					synctest.Wait() // the device has it
+					cancel(protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping"))
+				}()
+				_, err := w.InvokeSkill(ctx, call, InvokeSkillParams{SkillID: "heating", CapabilityID: capability})
+				if protocol.CodeOf(err) != want {
+					t.Errorf("got %v", err)
+				}
+				if len(d.got()) == 0 {
+					t.Error("the device was not asked")
+				}
+			})
+		})
+	}
+}
+
 func TestWhatAgentsAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		call   string

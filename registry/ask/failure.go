@@ -36,12 +36,18 @@ func (f *failure) mayRepeat(idempotent bool) bool {
 
 // final is the error for a caller for whom nobody else is asked. An answer that
 // cannot be read leaves open what was done; where doing it twice is as good as
-// once, the caller may simply try again.
+// once, the caller may simply try again. Where it is not, no error of what may have
+// been done invites a repeat, as that of a bridge that stops does: the repeat would do
+// it again.
 func (f *failure) final(idempotent bool) *protocol.Error {
-	if !f.unread || !idempotent {
-		return f.err
+	err := f.err
+	switch {
+	case f.unread && idempotent:
+		return &protocol.Error{Code: protocol.TargetUnavailable, Message: err.Message, Details: err.Details}
+	case f.open && !idempotent && err.Code.Retry() != protocol.RetryNever:
+		return &protocol.Error{Code: protocol.OutcomeUnknown, Message: "it may have been done: " + err.Message, Details: err.Details}
 	}
-	return &protocol.Error{Code: protocol.TargetUnavailable, Message: f.err.Message, Details: f.err.Details}
+	return err
 }
 
 // A target is the receiver of a request.
