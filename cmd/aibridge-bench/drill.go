@@ -26,6 +26,7 @@ is Markdown on the standard output. The exit code is 1 if a promise was broken t
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&d.program, "bridge", "", "the aibridge program (otherwise the one beside this program, then the one on the PATH)")
+	flags.StringVar(&d.earlier, "upgrade-from", "", "an aibridge program of another version: the bridges begin with it, and each rolling fault puts the other in its place, up and down again")
 	flags.StringVar((*string)(&d.options.Mode), "mode", string(drill.Standby), "standby: one bridge works and the others wait; many: all work")
 	flags.BoolVar(&d.options.Formed, "formed", false, "the bridges form their cluster: there are no NATS servers but those in them")
 	flags.StringArrayVar(&d.options.Flags, "serve-flag", nil, "a further flag of every bridge, such as --log-level=debug; {n} is its number")
@@ -46,9 +47,9 @@ is Markdown on the standard output. The exit code is 1 if a promise was broken t
 
 // A drilling is what the command was told.
 type drilling struct {
-	program, json, keep string
-	faults, allow       []string
-	options             drill.Options
+	program, earlier, json, keep string
+	faults, allow                []string
+	options                      drill.Options
 }
 
 func (d *drilling) run(cmd *cobra.Command) (err error) {
@@ -105,6 +106,12 @@ func (d *drilling) complete() (err error) {
 	}
 	d.options.Bridge, d.options.NATS = []string{program, "serve"}, []string{self, "drill-nats"}
 	d.options.Key = []string{program, "cluster", "init"}
+	if d.earlier != "" {
+		if d.earlier, err = filepath.Abs(d.earlier); err != nil {
+			return err
+		}
+		d.options.Earlier = []string{d.earlier, "serve"}
+	}
 	if d.keep == "" {
 		d.options.Dir, err = os.MkdirTemp("", "aibridge-drill-")
 		return err

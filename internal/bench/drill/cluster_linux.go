@@ -37,9 +37,10 @@ type natsNode struct {
 type bridgeNode struct {
 	endpoint
 	*process
-	data  string
-	route string  // where its NATS server listens for those of other bridges
-	links []*link // to each NATS server
+	data    string
+	route   string  // where its NATS server listens for those of other bridges
+	links   []*link // to each NATS server
+	earlier bool    // it runs the earlier version
 }
 
 // newCluster prepares everything and starts the NATS servers and bridges.
@@ -152,6 +153,7 @@ func (c *cluster) prepareBridges() error {
 	}
 	for i, b := range c.bridges {
 		b.argv = append(c.flags(b, i+1), b.argv...)
+		b.change(c.options)
 	}
 	return nil
 }

@@ -23,6 +23,11 @@ type Options struct {
 	NATS   []string // the command that runs [ServeNATS], before the definition
 	Mode   Mode     // default Standby
 
+	// Earlier is the command that serves as a bridge of another version, before its
+	// flags, none for no other. The drill begins with that version, and each [Rolling]
+	// puts the other in its place, one bridge after the other: up, down, and up again.
+	Earlier []string
+
 	// Formed says that the bridges form their cluster, with the NATS servers that
 	// are in them: there are no others. Key is the command that makes the key of
 	// such a cluster, before its path.
@@ -76,6 +81,8 @@ func (o *Options) setDefaults() error {
 		return fmt.Errorf("drill: one NATS server has no majority, and its disk no copy")
 	case o.Formed && (o.Bridges < 3 || len(o.Key) == 0):
 		return fmt.Errorf("drill: three bridges and a key form a cluster")
+	case len(o.Earlier) > 0 && !slices.Contains(o.Faults, Rolling):
+		return fmt.Errorf("drill: bridges change their version in rounds of %s only", Rolling)
 	case o.Formed && slices.ContainsFunc(o.Faults, needsNATS):
 		return fmt.Errorf("drill: %s and %s need NATS servers beside the bridges", Leader, Partition)
 	}
@@ -91,7 +98,8 @@ func needsNATS(f Fault) bool { return f == Leader || f == Partition }
 type Report struct {
 	Mode     Mode          `json:"mode"`
 	Seed     uint64        `json:"seed"`
-	Formed   bool          `json:"formed,omitempty"` // the NATS servers are in the bridges
+	Formed   bool          `json:"formed,omitempty"`   // the NATS servers are in the bridges
+	Upgraded bool          `json:"upgraded,omitempty"` // rolling changes the version of bridges, first to the one under test
 	Bridges  int           `json:"bridges"`
 	Servers  int           `json:"servers"`
 	Took     time.Duration `json:"took"`

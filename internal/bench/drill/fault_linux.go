@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -25,7 +26,7 @@ func (c *cluster) inflict(ctx context.Context, r Round, began func(node string))
 		return c.breakNATS(ctx, r, began)
 	case Rolling:
 		began("all bridges")
-		return c.roll(ctx)
+		return c.roll(ctx, r)
 	}
 	began("")
 	return nil
@@ -169,18 +170,35 @@ func (c *cluster) natsURLs() string {
 }
 
 // roll restarts one bridge after the other, as somebody does who installs a new
-// version.
-func (c *cluster) roll(ctx context.Context) error {
+// version. Where there is another version, it does install that, and both work side by
+// side for a while.
+func (c *cluster) roll(ctx context.Context, r Round) error {
 	for _, b := range c.bridges {
 		b.terminate()
+		b.change(c.options)
 		if err := b.start(); err != nil {
 			return err
 		}
 		if err := c.until(ctx, "all bridges are up again", c.bridgesHealthy); err != nil {
-			return err
+			return fmt.Errorf("%w; %s said: %s", err, b.called(), b.lastWords())
+		}
+		if len(c.options.Earlier) > 0 {
+			pause(ctx, r.Hold)
 		}
 	}
 	return nil
+}
+
+// change puts the other version of the program in place, if there is one.
+func (b *bridgeNode) change(o *Options) {
+	if len(o.Earlier) == 0 {
+		return
+	}
+	from, to := o.Bridge, o.Earlier
+	if b.earlier {
+		from, to = to, from
+	}
+	b.argv, b.earlier = append(slices.Clone(to), b.argv[len(from):]...), !b.earlier
 }
 
 // whole reports whether everything runs again.

@@ -87,6 +87,7 @@ type message struct {
 	qos        byte
 	connection int // that it was sent on first
 	sent       int // index of the event
+	sentLast   int // index of the last such event
 	times      int // that it was sent
 	at         string
 	elsewhere  bool // it was sent again, at another node
@@ -150,6 +151,7 @@ func (j *judge) note(i int, e Event) {
 			j.order = append(j.order, m)
 		}
 		m.times++
+		m.sentLast = i
 		m.elsewhere = m.elsewhere || e.Node != m.at
 	case Acked:
 		if m := j.messages[key]; m != nil && m.acked < 0 {

@@ -169,6 +169,34 @@ func at(t testing.TB, h History, n int, like Event) int {
 	return 0
 }
 
+// TestARepeatedMessageMayComeBehindALaterOne has a listener begin between two messages
+// that are sent once more, and tells it from one that is late without that.
+func TestARepeatedMessageMayComeBehindALaterOne(t *testing.T) {
+	sent := func(number, connection int) Event {
+		return Event{Kind: Sent, Client: "p", Stream: "q1", Number: number, QoS: 1, Connection: connection}
+	}
+	got := func(number int) Event {
+		return Event{Kind: Got, Client: "clean", Stream: "q1", Number: number, QoS: 1, Connection: 1}
+	}
+	begin := []Event{{Kind: RoundBegun, Number: 1, Fault: Rolling}, {Kind: Opened, Client: "clean", Connection: 1}, sent(1, 1), {Kind: Subscribed, Client: "clean", Connection: 1}, sent(2, 1), got(2)}
+	for name, test := range map[string]struct {
+		then  []Event
+		fault bool
+	}{
+		"sent again":     {[]Event{sent(1, 2), sent(2, 2), got(1), got(2)}, false},
+		"not sent again": {[]Event{got(1)}, true},
+		"sent later":     {[]Event{got(1), sent(1, 2)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := append(slices.Clone(begin), test.then...)
+			found := slices.ContainsFunc(Judge(h, []Listener{{Name: "clean"}}).Breaches, func(b Breach) bool { return b.Promise == InOrder })
+			if found != test.fault {
+				t.Errorf("out of order is %v", found)
+			}
+		})
+	}
+}
+
 // TestEveryDefectIsFound puts one defect after the other into an honest history.
 func TestEveryDefectIsFound(t *testing.T) {
 	type change = func(testing.TB, History) History

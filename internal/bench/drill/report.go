@@ -32,7 +32,11 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	if r.Formed {
 		servers = "which form their cluster"
 	}
-	fmt.Fprintf(&b, "Mode %s, %d bridges, %s, seed %d, %d rounds in %v.\n\n", r.Mode, r.Bridges, servers, r.Seed, len(r.Rounds), r.Took)
+	fmt.Fprintf(&b, "Mode %s, %d bridges, %s, seed %d, %d rounds in %v.", r.Mode, r.Bridges, servers, r.Seed, len(r.Rounds), r.Took)
+	if r.Upgraded {
+		b.WriteString(" Each rolling round puts another version in place: the newer, the earlier, and so on.")
+	}
+	b.WriteString("\n\n")
 	r.writeMessages(&b)
 	r.writeOthers(&b)
 	r.writeWorks(&b)

@@ -34,7 +34,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		err = keepErr
 	}
 	return Report{
-		Mode: o.Mode, Formed: o.Formed, Seed: o.Seed, Bridges: o.Bridges, Servers: o.Servers, Took: time.Since(began).Round(time.Second),
+		Mode: o.Mode, Formed: o.Formed, Upgraded: len(o.Earlier) > 0, Seed: o.Seed, Bridges: o.Bridges, Servers: o.Servers, Took: time.Since(began).Round(time.Second),
 		Rounds: judgement.Rounds, Breaches: judgement.Breaches, Allowed: o.Allow,
 	}, err
 }

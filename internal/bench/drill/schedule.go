@@ -18,7 +18,7 @@ const (
 	Leader    Fault = "leader"    // the NATS server that leads is killed, and started again
 	Majority  Fault = "majority"  // all but one NATS servers are killed, and started again
 	Disk      Fault = "disk"      // a NATS server is killed, its folder removed, and it is started again
-	Rolling   Fault = "rolling"   // every bridge in turn is told to end, and started again
+	Rolling   Fault = "rolling"   // every bridge in turn is told to end, and started again, in another version if there is one
 	Move      Fault = "move"      // nothing breaks: kept sessions move to another node while connected
 )
 
