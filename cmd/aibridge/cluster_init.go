@@ -47,9 +47,6 @@ same key of the routes, from the folder of a bridge.`,
 // initCluster makes the key file at path, from that at renew unless that is "". One
 // that is there stays.
 func initCluster(path, data, renew string) error {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fmt.Errorf("%s is there already", path))
-	}
 	if data != "" {
 		if _, err := os.Stat(data); err != nil {
 			return err
@@ -58,6 +55,14 @@ func initCluster(path, data, renew string) error {
 	key, err := newClusterKey(data, renew)
 	if err != nil {
 		return err
+	}
+	return writeClusterKey(path, key)
+}
+
+// writeClusterKey writes a key file. One that is there stays.
+func writeClusterKey(path string, key *clusterkey.Key) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is there already", path))
 	}
 	text, err := key.Encode()
 	if err != nil {

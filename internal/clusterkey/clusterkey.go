@@ -39,18 +39,22 @@ var Files = []string{security.PepperFile, pki.KeyFile, seal.KeyFile}
 // A Key is the content of a cluster's key file.
 type Key struct {
 	Routes  []byte            // the servers of the cluster know each other by it
+	Next    []byte            // will be Routes, and is let in already; nil if there is none
+	Last    []byte            // was Routes, and is let in still; nil if there is none
 	Secrets map[string][]byte // of [Files]
 }
 
 // written is a [Key] as the file has it.
 type written struct {
 	Routes  string            `yaml:"routes"`
+	Next    string            `yaml:"routes_next,omitempty"`
+	Last    string            `yaml:"routes_last,omitempty"`
 	Secrets map[string]string `yaml:"secrets"`
 }
 
 // New makes a key for a cluster that begins with the bridge that has its data in
 // dir, "" for none: secrets that are there become the cluster's, others are made.
-func New(dir string) (*Key, error) { return newKey(dir, random(RoutesBytes)) }
+func New(dir string) (*Key, error) { return newKey(dir, &Key{Routes: random(RoutesBytes)}) }
 
 // Renew makes the key anew of a cluster whose bridges may have put the next versions
 // of secrets into their data folders, of which dir is one.
@@ -62,11 +66,12 @@ func (k *Key) Renew(dir string) (*Key, error) {
 	if !bytes.Equal(pepper, k.Secrets[security.PepperFile]) {
 		return nil, fmt.Errorf("%s is of no bridge of this cluster: its %s is another", dir, security.PepperFile)
 	}
-	return newKey(dir, k.Routes)
+	return newKey(dir, k)
 }
 
-func newKey(dir string, routes []byte) (*Key, error) {
-	k := &Key{Routes: routes, Secrets: make(map[string][]byte)}
+// newKey makes a key with the routes of another and the secrets in dir.
+func newKey(dir string, routes *Key) (*Key, error) {
+	k := &Key{Routes: routes.Routes, Next: routes.Next, Last: routes.Last, Secrets: make(map[string][]byte)}
 	for _, file := range Files {
 		k.Secrets[file] = random(secretBytes)
 		if dir == "" {
@@ -91,9 +96,9 @@ func random(n int) []byte {
 
 // Encode is the content of the file.
 func (k *Key) Encode() ([]byte, error) {
-	w := written{base64.StdEncoding.EncodeToString(k.Routes), make(map[string]string)}
+	w := written{Routes: encode(k.Routes), Next: encode(k.Next), Last: encode(k.Last), Secrets: make(map[string]string)}
 	for file, secret := range k.Secrets {
-		w.Secrets[file] = base64.StdEncoding.EncodeToString(secret)
+		w.Secrets[file] = encode(secret)
 	}
 	out := bytes.NewBufferString("# The key of a cluster of AI Bridge. Who has it can act as any of its bridges.\n")
 	enc := yaml.NewEncoder(out)
@@ -138,6 +143,17 @@ func Decode(data []byte) (*Key, error) {
 	if k.Routes, err = decode("routes", w.Routes); err != nil {
 		return nil, err
 	}
+	for field, of := range map[string]struct {
+		text string
+		key  *[]byte
+	}{"routes_next": {w.Next, &k.Next}, "routes_last": {w.Last, &k.Last}} {
+		if of.text == "" {
+			continue
+		}
+		if *of.key, err = decode(field, of.text); err != nil {
+			return nil, err
+		}
+	}
 	for file, text := range w.Secrets {
 		if k.Secrets[file], err = decode("secrets."+file, text); err != nil {
 			return nil, err
@@ -145,6 +161,8 @@ func Decode(data []byte) (*Key, error) {
 	}
 	return k, k.check()
 }
+
+func encode(secret []byte) string { return base64.StdEncoding.EncodeToString(secret) }
 
 func decode(field, text string) ([]byte, error) {
 	secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
@@ -158,6 +176,14 @@ func decode(field, text string) ([]byte, error) {
 func (k *Key) check() error {
 	if len(k.Routes) != RoutesBytes {
 		return fmt.Errorf("routes has %d bytes instead of %d", len(k.Routes), RoutesBytes)
+	}
+	for field, also := range map[string][]byte{"routes_next": k.Next, "routes_last": k.Last} {
+		if n := len(also); n != 0 && n != RoutesBytes {
+			return fmt.Errorf("%s has %d bytes instead of %d", field, n, RoutesBytes)
+		}
+	}
+	if k.Next != nil && k.Last != nil {
+		return errors.New("routes_next and routes_last are of two rotations")
 	}
 	for _, file := range Files {
 		if n := len(k.Secrets[file]); n != secretBytes {

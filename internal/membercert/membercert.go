@@ -27,44 +27,69 @@ var (
 // the same for all, which signs the certificate of this process and of no other: it
 // leaves this process nowhere. The name, of a host, is in the certificate; who dials
 // says in ServerName which one it wants, this one unless it is changed.
-func TLS(secret []byte, use, name string) (*tls.Config, error) {
-	seed, err := hkdf.Key(sha256.New, secret, nil, "aibridge authority of "+use, ed25519.SeedSize)
+//
+// Members that have the secret under one of also are known too, while a secret is
+// replaced: nobody is shown a certificate that follows from these.
+func TLS(secret []byte, use, name string, also ...[]byte) (*tls.Config, error) {
+	authority, root, err := authorityOf(secret, use)
 	if err != nil {
 		return nil, err
 	}
-	authority := ed25519.NewKeyFromSeed(seed)
-	root := &x509.Certificate{
+	certificate, err := issue(authority, root, use, name)
+	if err != nil {
+		return nil, err
+	}
+	known := x509.NewCertPool()
+	known.AddCert(root)
+	for _, secret := range also {
+		if _, root, err = authorityOf(secret, use); err != nil {
+			return nil, err
+		}
+		known.AddCert(root)
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{certificate},
+		RootCAs:      known, ClientCAs: known, ClientAuth: tls.RequireAndVerifyClientCert,
+		ServerName:             name,
+		SessionTicketsDisabled: true, // nobody comes back by what was true before
+	}, nil
+}
+
+// authorityOf is the authority that follows from a secret and a use.
+func authorityOf(secret []byte, use string) (authority ed25519.PrivateKey, root *x509.Certificate, err error) {
+	seed, err := hkdf.Key(sha256.New, secret, nil, "aibridge authority of "+use, ed25519.SeedSize)
+	if err != nil {
+		return nil, nil, err
+	}
+	authority = ed25519.NewKeyFromSeed(seed)
+	root = &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "AI Bridge cluster"},
 		NotBefore: validFrom, NotAfter: validTo,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
+	der, err := x509.CreateCertificate(nil, root, root, authority.Public(), authority)
+	if err != nil {
+		return nil, nil, fmt.Errorf("authority of %s: %w", use, err)
+	}
+	root, err = x509.ParseCertificate(der)
+	return authority, root, err
+}
+
+// issue makes the certificate of this process.
+func issue(authority ed25519.PrivateKey, root *x509.Certificate, use, name string) (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return nil, err
+		return tls.Certificate{}, err
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: validFrom, NotAfter: validTo,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	rootDER, err := x509.CreateCertificate(nil, root, root, authority.Public(), authority)
+	der, err := x509.CreateCertificate(nil, leaf, root, public, authority)
 	if err != nil {
-		return nil, fmt.Errorf("authority of %s: %w", use, err)
+		return tls.Certificate{}, fmt.Errorf("certificate of %s: %w", use, err)
 	}
-	leafDER, err := x509.CreateCertificate(nil, leaf, root, public, authority)
-	if err != nil {
-		return nil, fmt.Errorf("certificate of %s: %w", use, err)
-	}
-	if root, err = x509.ParseCertificate(rootDER); err != nil {
-		return nil, err
-	}
-	known := x509.NewCertPool()
-	known.AddCert(root)
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{leafDER}, PrivateKey: private}},
-		RootCAs:      known, ClientCAs: known, ClientAuth: tls.RequireAndVerifyClientCert,
-		ServerName:             name,
-		SessionTicketsDisabled: true, // nobody comes back by what was true before
-	}, nil
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
 }

@@ -15,19 +15,24 @@ func TestMembersKnowEachOtherByTheirSecret(t *testing.T) {
 	member := side{1, "tests", "a.test"}
 	for name, test := range map[string]struct {
 		dials, wants side
+		knows        [][]byte // besides
 		fits         bool
 	}{
-		"the same":       {member, member, true},
-		"another secret": {side{2, "tests", "a.test"}, member, false},
-		"another use":    {side{1, "trials", "a.test"}, member, false},
-		"another name":   {member, side{1, "tests", "b.test"}, false},
+		"the same":                         {dials: member, wants: member, fits: true},
+		"another secret":                   {dials: side{2, "tests", "a.test"}, wants: member},
+		"another use":                      {dials: side{1, "trials", "a.test"}, wants: member},
+		"another name":                     {dials: member, wants: side{1, "tests", "b.test"}},
+		"each knows the other's":           {dials: side{3, "tests", "a.test"}, wants: member, knows: [][]byte{bytes.Repeat([]byte{1}, 32)}, fits: true},
+		"only one knows the other's":       {dials: side{3, "tests", "a.test"}, wants: member},
+		"only the other knows one's":       {dials: side{2, "tests", "a.test"}, wants: member, knows: [][]byte{bytes.Repeat([]byte{1}, 32)}},
+		"what is known is for one use too": {dials: side{3, "trials", "a.test"}, wants: member, knows: [][]byte{bytes.Repeat([]byte{1}, 32)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answers, err := TLS(bytes.Repeat([]byte{1}, 32), "tests", "a.test")
+			answers, err := TLS(bytes.Repeat([]byte{1}, 32), "tests", "a.test", bytes.Repeat([]byte{3}, 32))
 			if err != nil {
 				t.Fatal(err)
 			}
-			dials, err := TLS(bytes.Repeat([]byte{test.dials.secret}, 32), test.dials.use, test.dials.name)
+			dials, err := TLS(bytes.Repeat([]byte{test.dials.secret}, 32), test.dials.use, test.dials.name, test.knows...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,6 +40,7 @@ type ClusterOptions struct {
 	Advertise string   // host:port where others reach it; Listen by default
 	Members   []string // host:port of the servers that keep the state
 	Key       []byte   // all servers of a cluster have the same
+	AlsoKeys  [][]byte // of servers that are let in too, while the key is replaced
 	Log       *slog.Logger
 }
 
@@ -93,7 +94,7 @@ func memberOptions(o *ClusterOptions) (*server.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	secure, err := membercert.TLS(o.Key, "routes", routeName)
+	secure, err := membercert.TLS(o.Key, "routes", routeName, o.AlsoKeys...)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func (s *Server) waitsFor(ctx context.Context) string {
 
 // probe looks whether a member is there, has the key, and is of this cluster.
 func (o *ClusterOptions) probe(ctx context.Context, member string) error {
-	secure, err := membercert.TLS(o.Key, "routes", routeName)
+	secure, err := membercert.TLS(o.Key, "routes", routeName, o.AlsoKeys...)
 	if err != nil {
 		return err
 	}

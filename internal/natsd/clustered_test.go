@@ -206,3 +206,63 @@ func TestOnlyThisProcessIsServed(t *testing.T) {
 		t.Errorf("it was told %q", text)
 	}
 }
+
+// The key of the routes changes at one server after the other, in three steps, and
+// what is stored meanwhile needs two of them each time.
+func TestTheKeyOfRoutesIsReplacedWhileServersWork(t *testing.T) {
+	c := newTrio(t)
+	old, next := testKey, []byte("fedcba9876543210fedcba9876543210")
+	var js jetstream.JetStream
+	var err error
+	for n := range c.members {
+		c.start(n)
+	}
+	await(t, c.servers[0])
+	stored := uint64(0)
+	store := func(n int) {
+		t.Helper()
+		if js, err = jetstream.New(c.servers[n].State()); err != nil {
+			t.Fatal(err)
+		}
+		id := jetstream.WithMsgID(fmt.Sprint(stored))
+		eventually.Holds(t, "a message is stored", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = js.Publish(ctx, "s", nil, id)
+			return err == nil
+		}, &err)
+		stored++
+	}
+	eventually.Holds(t, "a stream is made", func() bool {
+		if js, err = jetstream.New(c.servers[0].State()); err != nil {
+			return false
+		}
+		_, err = js.CreateOrUpdateStream(soon(t), jetstream.StreamConfig{Name: "s", Subjects: []string{"s"}, Replicas: 3})
+		return err == nil
+	}, &err)
+	store(0)
+	for _, step := range []struct {
+		shown []byte
+		also  [][]byte
+	}{{old, [][]byte{next}}, {next, [][]byte{old}}, {next, nil}} {
+		for n := range c.servers {
+			c.servers[n].Close()
+			store((n + 1) % 3) // by the two others, of which one may be a step ahead
+			o := c.options(n)
+			o.Key, o.AlsoKeys = step.shown, step.also
+			if c.servers[n], err = StartMember(o); err != nil {
+				t.Fatal(err)
+			}
+			await(t, c.servers[n])
+			store(n)
+			eventually.Holds(t, "it has all that was stored", func() bool {
+				has, err := c.servers[n].embedded[0].server.Jsz(nil)
+				return err == nil && has.Messages == stored
+			})
+		}
+	}
+	o := c.options(0) // which has the old key
+	if err := o.probe(t.Context(), c.members[1]); err == nil || !strings.Contains(err.Error(), "has not the key") {
+		t.Errorf("who has the old key finds %v", err)
+	}
+}

@@ -47,7 +47,7 @@ func startMember(c config.Config, log *slog.Logger) (*natsd.Server, error) {
 	}
 	return natsd.StartMember(natsd.ClusterOptions{
 		Dir: memberDir(c), Name: c.Cluster.Name, Node: c.ID, Listen: c.Cluster.Listen, Advertise: c.Cluster.Advertise,
-		Members: c.Cluster.Join, Key: key.Routes, Log: log,
+		Members: c.Cluster.Join, Key: key.Routes, AlsoKeys: key.AlsoRoutes(), Log: log,
 	})
 }
 
