@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,11 @@ const (
 	// noteAfter is the time when what nobody waits for, and was not stored, is tried
 	// again.
 	noteAfter = 100 * time.Millisecond
+	// noteWithin is the time within which what nobody waits for is stored by itself,
+	// unless a claim takes it along before.
+	noteWithin = 10 * time.Millisecond
+	// lastTimeout is the time that a store that is closed takes at most to store such.
+	lastTimeout = time.Second
 )
 
 // Claims keeps the claims of commands that act on the world, so that after a
@@ -45,6 +51,7 @@ type Claims struct {
 	mu        sync.Mutex
 	full      []*group // that are to be stored before the one that gathers
 	gathering *group
+	due       *time.Timer // that has what nobody waits for stored; stopped while there is none
 }
 
 var _ commands.Claims = (*Claims)(nil)
@@ -72,6 +79,8 @@ func (c *Claims) newGroup() *group {
 
 func newClaims(s *Store) *Claims {
 	c := &Claims{store: s, wake: make(chan struct{}, 1), used: s.options.ClaimBytes}
+	c.due = time.AfterFunc(noteWithin, c.hurry)
+	c.due.Stop()
 	c.gathering = c.newGroup()
 	s.wait.Go(c.write)
 	return c
@@ -105,8 +114,8 @@ func (c *Claims) append(record []byte, claim commands.Claim) []byte {
 	return appendClaim(record, claim)
 }
 
-// note has something about a claim stored that nobody waits for, behind all that
-// came before it. Others may wait for it elsewhere: where it cannot be stored, it is
+// note has something about a claim stored that nobody here waits for, behind all that
+// came before it, with the next claim or within noteWithin. Others may wait for it elsewhere: where it cannot be stored, it is
 // tried again until the claim expires.
 func (c *Claims) note(claim commands.Claim, size int, item func(record []byte) []byte) {
 	c.mu.Lock()
@@ -114,27 +123,23 @@ func (c *Claims) note(claim commands.Claim, size int, item func(record []byte) [
 		c.full, c.gathering = append(c.full, g), c.newGroup()
 	}
 	g := c.gathering
+	if g.claims == 0 {
+		c.due.Reset(noteWithin)
+	}
 	from := len(g.record)
 	g.add(claim, item)
 	g.notes = append(g.notes, part{from, len(g.record)})
 	c.mu.Unlock()
-	c.hurry()
 }
 
 // noteAgain has the notes of a group that was not stored go before all that has
 // come since: a claim that was made again must not be given up by an earlier note.
 // It reports false if there are none.
 func (c *Claims) noteAgain(lost *group) bool {
-	if len(lost.notes) == 0 || !lost.expires.After(time.Now()) {
+	again := c.notesOf(lost)
+	if again == nil {
 		return false
 	}
-	again := c.newGroup()
-	for _, n := range lost.notes {
-		from := len(again.record)
-		again.record = append(again.record, lost.record[n.from:n.to]...)
-		again.notes = append(again.notes, part{from, len(again.record)})
-	}
-	again.claims, again.expires = len(again.notes), lost.expires
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.full) > 0 || len(again.record)+len(c.gathering.record) > maxGroup {
@@ -143,6 +148,21 @@ func (c *Claims) noteAgain(lost *group) bool {
 	}
 	c.gathering.insert(again, len(c.newGroup().record))
 	return true
+}
+
+// notesOf is a group of the notes of another that still matter, nil if none do.
+func (c *Claims) notesOf(g *group) *group {
+	if len(g.notes) == 0 || !g.expires.After(time.Now()) {
+		return nil
+	}
+	notes := c.newGroup()
+	for _, n := range g.notes {
+		from := len(notes.record)
+		notes.record = append(notes.record, g.record[n.from:n.to]...)
+		notes.notes = append(notes.notes, part{from, len(notes.record)})
+	}
+	notes.claims, notes.expires = len(notes.notes), g.expires
+	return notes
 }
 
 // insert puts what another group has before what this one has, behind the header.
@@ -210,14 +230,35 @@ func (g *group) add(claim commands.Claim, item func(record []byte) []byte) {
 	}
 }
 
+// writeLast stores the notes that wait when the store is closed, if NATS answers: what
+// became of the last requests is what they are repeated for. Claims that wait have been
+// refused.
+func (c *Claims) writeLast() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastTimeout)
+	defer cancel()
+	for more := true; more && c.store.flow.current().isUp(); {
+		var g *group
+		if g, more = c.take(); c.notesOf(g) == nil {
+			continue
+		}
+		if err := c.store.publishClaims(ctx, c.notesOf(g)); err != nil {
+			c.store.log.Debug("what became of the last requests is not told to other bridges", "error", err)
+			return
+		}
+	}
+}
+
 // write sends group after group until the store is closed.
 func (c *Claims) write() {
+	defer c.due.Stop()
 	for {
 		select {
 		case <-c.wake:
 		case <-c.store.run.Done():
+			c.writeLast()
 			return
 		}
+		runtime.Gosched() // others who are about to claim join the record
 		g, more := c.take()
 		if g.claims == 0 {
 			continue
@@ -274,6 +315,7 @@ func (c *Claims) take() (g *group, more bool) {
 		g, c.full = c.full[0], c.full[1:]
 		return g, true // the one that gathers comes behind it
 	}
+	c.due.Stop()
 	g, c.gathering = c.gathering, next
 	return g, false
 }

@@ -158,7 +158,7 @@ func (c *SharedClaims) propose(ctx context.Context, claim commands.Claim) error 
 func (c *SharedClaims) outcome(ctx context.Context, key takenKey, t *takenRequest) (again bool, err error) {
 	look := time.NewTicker(aliveEvery)
 	defer look.Stop()
-	for {
+	for late := false; ; {
 		c.mu.Lock()
 		is := c.taken[key]
 		if t.changed == nil && !t.ended {
@@ -173,8 +173,14 @@ func (c *SharedClaims) outcome(ctx context.Context, key takenKey, t *takenReques
 			return false, outcomeUnknown("its answer is not kept")
 		case is != t:
 			return true, nil
-		case !c.alive(t.owner):
+		case late:
 			return false, outcomeUnknown("the bridge that took it up has ended")
+		case !c.alive(t.owner): // and has said nothing, as far as the log is followed
+			if err := c.catchUp(ctx); err != nil {
+				return false, err
+			}
+			late = true
+			continue
 		}
 		select {
 		case <-changed:
@@ -183,6 +189,32 @@ func (c *SharedClaims) outcome(ctx context.Context, key takenKey, t *takenReques
 			return false, context.Cause(ctx)
 		}
 	}
+}
+
+// catchUp waits until this process has followed the log as far as it goes at the call,
+// for [Options.WriteTimeout] at most.
+func (c *SharedClaims) catchUp(ctx context.Context) error {
+	ctx, cancel := bounded(ctx, c.store.options.WriteTimeout)
+	defer cancel()
+	info, err := inspect(ctx, c.store.flow, c.store.names.claims)
+	for err == nil {
+		c.mu.Lock()
+		position, moved := c.position, c.moved
+		c.mu.Unlock()
+		if position >= info.State.LastSeq {
+			return nil
+		}
+		var next *storedMessage
+		if next, err = nextMessage(ctx, c.store.flow, c.store.names.claims, ">", position+1); err == nil && next == nil {
+			return nil // the rest has expired
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	return protocol.Wrap(protocol.OutcomeUnknown, err, "the bridge that took up the request has ended, and the store does not say what it has told last; look before you send it again with a new id")
 }
 
 func outcomeUnknown(why string) error {

@@ -115,6 +115,63 @@ func TestOfClaimsOfSeveralProcessesTheFirstCounts(t *testing.T) {
 	}
 }
 
+// TestAnswersGoWithTheNextClaimOrSoon settles many requests while nothing is claimed:
+// their answers are not a record each.
+func TestAnswersGoWithTheNextClaimOrSoon(t *testing.T) {
+	t.Parallel()
+	nats := runNATS(t, t.TempDir(), server.RANDOM_PORT)
+	a := sharing(t, nats.ClientURL(), 1, everybodyLives, "a/1")["a/1"]
+	const most = 100
+	for i := range most {
+		if got := tries(a, claim(i, 10*time.Minute)); got != "" {
+			t.Fatalf("claim %d is told %q", i, got)
+		}
+	}
+	records := func() uint64 {
+		info, err := inspect(t.Context(), a.store.flow, a.store.names.claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.State.LastSeq
+	}
+	before := records()
+	for i := range most {
+		a.Settle(claim(i, 10*time.Minute), []byte(`{}`))
+	}
+	if got := tries(a, claim(most, 10*time.Minute)); got != "" {
+		t.Fatalf("the claim behind the answers is told %q", got)
+	}
+	if after := records(); after-before > most/10 {
+		t.Errorf("%d answers and a claim were %d records", most, after-before)
+	}
+	a.Settle(claim(most, 10*time.Minute), []byte(`{}`))
+	eventually.Holds(t, "an answer that no claim takes along is stored", func() bool {
+		request, _ := a.look(takenKey{claim(most, 0).Principal, claim(most, 0).RequestID})
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return request != nil && request.ended
+	})
+}
+
+// TestWhatBecameOfTheLastRequestIsStoredAtTheEnd closes a store right behind an answer.
+func TestWhatBecameOfTheLastRequestIsStoredAtTheEnd(t *testing.T) {
+	t.Parallel()
+	var dead atomic.Bool
+	alive := func(owner string) bool { return owner != "a/1" || !dead.Load() }
+	all := sharing(t, runNATS(t, t.TempDir(), server.RANDOM_PORT).ClientURL(), 1, alive, "a/1", "b/1")
+	a, b := all["a/1"], all["b/1"]
+	last := claim(1, 10*time.Minute)
+	if got := tries(a, last); got != "" {
+		t.Fatalf("the first is told %q", got)
+	}
+	a.Settle(last, []byte(`{"result":1}`))
+	a.store.Close()
+	dead.Store(true)
+	if got := tries(b, last); got != `{"result":1}` {
+		t.Errorf("who repeats it elsewhere is told %q", got)
+	}
+}
+
 func TestAnAnswerThatCouldNotBeStoredIsStoredLater(t *testing.T) {
 	t.Parallel()
 	nats := runNATS(t, t.TempDir(), server.RANDOM_PORT)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,63 @@ func TestWhatWasNotShippedWhenTheProcessDiedIsShippedByTheNext(t *testing.T) {
 	if r := verify(t, log, testKey(t, 1)); !r.OK {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestEntriesThatGatherAreShippedTogether records while a shipment is on its way, each
+// entry in a group of its own.
+func TestEntriesThatGatherAreShippedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(memoryLog)
+		trail := openTrail(t, log)
+		log.fail(errors.New("busy"))
+		for i := range 50 {
+			trail.Record(t.Context(), Entry{Event: fmt.Sprint("x.", i), Code: OK})
+			trail.o.Local.Keep()
+		}
+		log.fail(nil)
+		if err := trail.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bounds, err := trail.o.Local.Bounds(t.Context())
+		if err != nil || bounds.Last < 50 {
+			t.Fatalf("they are %d groups, %v", bounds.Last, err)
+		}
+		if records, _ := log.Bounds(t.Context()); records.Last > 3 {
+			t.Errorf("%d groups were shipped in %d records", bounds.Last, records.Last)
+		}
+		shut(t, trail)
+		if got := events(t, log); len(got) != 52 {
+			t.Errorf("%d entries are there", len(got))
+		}
+		if r := verify(t, log, testKey(t, 1)); !r.OK {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestAShipmentIsBounded ships more than a record may have.
+func TestAShipmentIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(memoryLog)
+		trail := openTrail(t, log)
+		log.fail(errors.New("busy"))
+		reason := strings.Repeat("a reason ", 10)
+		const most = 5000
+		for i := range most {
+			trail.Record(t.Context(), Entry{Event: "x.many", Code: OK, Reason: fmt.Sprint(i, reason)})
+			trail.o.Local.Keep()
+		}
+		log.fail(nil)
+		shut(t, trail)
+		for _, record := range log.groups {
+			if len(record) > maxShipment+128<<10 {
+				t.Errorf("a record has %d bytes", len(record))
+			}
+		}
+		if got := events(t, log); len(got) != most+2 || len(log.groups) < 3 {
+			t.Errorf("%d entries are there, in %d records", len(got), len(log.groups))
+		}
+	})
 }
 
 // The last bridges of a cluster that are stopped find nobody who stores.

@@ -14,6 +14,13 @@ const (
 	trimEvery  = 10 * time.Minute
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
+
+	// shipAfter is the time for which entries gather in the local log before they are
+	// shipped: a record in a stream of several copies costs as much as ten calls.
+	shipAfter = 20 * time.Millisecond
+	// maxShipment is the size from which on no further block is shipped in the same
+	// record, in bytes.
+	maxShipment = 256 << 10
 )
 
 // run does what nobody waits for, until ctx ends.
@@ -23,10 +30,16 @@ func (t *Trail) run(ctx context.Context) {
 	defer note.Stop()
 	defer trim.Stop()
 	defer t.note()
+	var due <-chan time.Time // for the next shipment; nil while nothing is to be shipped
 	for {
 		select {
 		case <-t.work:
 			t.tell()
+			if due == nil && t.ships() {
+				due = time.After(shipAfter)
+			}
+		case <-due:
+			due = nil
 			t.ship(ctx)
 		case <-note.C:
 			t.note()
@@ -68,14 +81,16 @@ func (t *Trail) ship(ctx context.Context) {
 	t.sending.Lock()
 	defer t.sending.Unlock()
 	bounds, err := t.o.Local.Bounds(ctx)
-	for ; err == nil && t.sent < bounds.Last && ctx.Err() == nil; t.sent++ {
+	for err == nil && t.sent < bounds.Last && ctx.Err() == nil {
 		var data []byte
-		if data, err = t.o.Local.Get(ctx, t.sent+1); err != nil {
+		last := t.sent
+		if data, last, err = t.shipment(ctx, last, bounds.Last); err != nil {
 			break
 		}
 		if !t.append(ctx, data) {
 			return
 		}
+		t.sent = last
 	}
 	if err == nil {
 		err = t.o.Local.Trim(ctx, t.sent+1)
@@ -85,7 +100,21 @@ func (t *Trail) ship(ctx context.Context) {
 	}
 }
 
-// append stores a block where the trail is kept, however long that takes. It
+// shipment is the blocks of the local log behind one, up to a last one, that are shipped
+// in one record, and the last of them. Blocks can be read one behind the other: each of
+// their groups says where it ends.
+func (t *Trail) shipment(ctx context.Context, sent, end uint64) (data []byte, last uint64, err error) {
+	for last = sent; last < end && len(data) < maxShipment; last++ {
+		block, err := t.o.Local.Get(ctx, last+1)
+		if err != nil {
+			return nil, sent, err
+		}
+		data = append(data, block...)
+	}
+	return data, last, nil
+}
+
+// append stores blocks where the trail is kept, however long that takes. It
 // reports false when ctx ends before.
 func (t *Trail) append(ctx context.Context, data []byte) bool {
 	entries, size := 0, int64(0)
