@@ -16,6 +16,7 @@ type Invocation struct {
 	Params       json.RawMessage // the capability's own, {} for none
 	TraceID      string
 	Traceparent  string // W3C trace context, "" without one
+	Sender       string // id of the bridge, or, of who called, "KIND/ID" where the bridge tells the agent
 	Caller       string // tells calls of different callers apart, as long as the bridge runs; "" for administrators'
 	Priority     protocol.Priority
 	Deadline     time.Time
@@ -61,6 +62,7 @@ func newInvocation(request *protocol.Request, m *Message) (*Invocation, error) {
 		Params:       p.Params,
 		TraceID:      request.Metadata.TraceID,
 		Traceparent:  m.Property("traceparent"),
+		Sender:       request.Metadata.SenderID,
 		Caller:       m.Property("caller"),
 		Priority:     request.Metadata.Priority,
 		Deadline:     time.Now().Add(left),

@@ -47,6 +47,7 @@ type Call struct {
 	keep    time.Time       // until when the answer is of use to a repeat
 	ctx     context.Context // of the handler; own of a call that came in by Submit
 	span    trace.Span      // nil when nothing is traced
+	claims  bool            // SenderID is a claim of whom this bridge does not know, see [Inbound]
 	notices []string        // about the form of the request, for this answer only
 	reply   func(*protocol.Response)
 	listen  func(*protocol.Event) // nil: wants no events

@@ -111,6 +111,7 @@ type Inbound struct {
 	Plans       *Plans                // of the connection it came over, nil without any
 	Free        func()                // called, if not nil, when Reply, Emit and Audience are not looked at any more; of most requests only
 	Depth       int                   // calls of tools by models that it is within, as far as is known
+	Claim       string                // for whom the principal says it speaks, in policy and audit alone: nobody whom this bridge knows by that name; "" for itself
 	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to, and must not block; nil asks nobody
 	Ask         Asker                 // asks whoever sent the request meanwhile, nil if nobody can be asked
 

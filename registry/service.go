@@ -50,6 +50,8 @@ type Options struct {
 	// CapsKnowing lists the Caps that know a skill, as CapOwners has it. Nil says
 	// that none does.
 	CapsKnowing func(protocol.SpaceID, protocol.SkillID) []protocol.CapID
+	// TellsCaller reports whether an agent is told who calls. Nil tells none.
+	TellsCaller func(space protocol.SpaceID, id protocol.AgentID) bool
 	// MayName is the reason why a principal may not register an agent or a skill of a
 	// name, nil if it may. A nil func lets everybody use every name.
 	MayName func(space protocol.SpaceID, id string, who *protocol.Principal) error
@@ -197,7 +199,12 @@ func (s *Service) askOptions() ask.Options {
 	if s.voice != nil {
 		others = s
 	}
+	var tells func(ask.AgentKey) bool
+	if o.TellsCaller != nil {
+		tells = func(key ask.AgentKey) bool { return o.TellsCaller(key.Space, key.ID) }
+	}
 	return ask.Options{
+		Tells:     tells,
 		Others:    others,
 		Directory: directory{s}, Publisher: o.Publisher, Topics: o.Topics, BridgeID: o.BridgeID, Limits: o.Limits, AllowPrivate: o.AllowPrivate,
 		NewID: func() string { return s.newID() }, Made: s.ids.Made, Log: o.Log, Tracer: o.Tracer, Registerer: o.Registerer,

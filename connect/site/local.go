@@ -20,16 +20,17 @@ func (s *Site) do(ctx context.Context, command string, params, result any) error
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, request, result)
+	return s.run(ctx, request, "", result)
 }
 
-func (s *Site) run(ctx context.Context, request *protocol.Request, result any) error {
+// run runs a request. The claim says for whom the centre speaks, "" for itself.
+func (s *Site) run(ctx context.Context, request *protocol.Request, claim string, result any) error {
 	who, err := s.principal(ctx)
 	if err != nil {
 		return err
 	}
 	request.Metadata.SenderID = "" // it is nobody but the principal
-	answer := s.Router().Handle(ctx, commands.Inbound{Principal: who, Request: request, Door: Door})
+	answer := s.Router().Handle(ctx, commands.Inbound{Principal: who, Request: request, Door: Door, Claim: claim})
 	if answer.Err != nil {
 		return answer.Err
 	}
@@ -209,12 +210,21 @@ func (s *Site) invoke(ctx context.Context, id protocol.SkillID, in *client.Invoc
 	var result struct {
 		Data json.RawMessage `json:"data"`
 	}
-	if err := s.run(ctx, request, &result); err != nil {
+	if err := s.run(ctx, request, claimed(in.Sender), &result); err != nil {
 		s.metrics.called(err)
 		return nil, err
 	}
 	s.metrics.called(nil)
 	return result.Data, nil
+}
+
+// claimed is who called at the centre, if that was told: a word of the centre's. Nobody
+// of this bridge has an id with a slash.
+func claimed(sender string) string {
+	if !strings.Contains(sender, "/") {
+		return ""
+	}
+	return protocol.FitSender("centre/" + sender)
 }
 
 // desire has a skill of this bridge be what the centre wishes.

@@ -27,6 +27,12 @@ func (n Names) Check(space protocol.SpaceID, id string, who *protocol.Principal)
 	return nil
 }
 
+// TellsCaller reports whether an agent is of a site that is told who calls.
+func (n Names) TellsCaller(space protocol.SpaceID, id protocol.AgentID) bool {
+	of := n.of(space, string(id))
+	return of != nil && of.Callers
+}
+
 // of is the site that a name belongs to, nil of none.
 func (n Names) of(space protocol.SpaceID, id string) *Have {
 	name, _, dotted := strings.Cut(id, ".")

@@ -32,6 +32,7 @@ type Have struct {
 	Name      string           `yaml:"name" doc:"what the site is called"`
 	Principal string           `yaml:"principal" doc:"id of the agent whose API key the site has"`
 	Space     protocol.SpaceID `yaml:"space" doc:"space of its key; default if absent"`
+	Callers   bool             `yaml:"callers" doc:"tell the site who calls its skills: kind and id, for its audit trail and policies"`
 }
 
 // RoleSite is the role of the keys of sites.

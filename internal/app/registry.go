@@ -37,10 +37,11 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 		CapsKnowing: func(space protocol.SpaceID, skill protocol.SkillID) []protocol.CapID {
 			return s.promised.channels.value().Knowing(space, skill)
 		},
-		Stamp:   func(id, secret string) []byte { return keyring.Stamp("join", id, secret) },
-		Stamped: func(stamp []byte, id, secret string) bool { return keyring.Stamped(stamp, "join", id, secret) },
-		Routes:  certificates,
-		MayName: site.Names(s.config.Sites.Have).Check,
+		Stamp:       func(id, secret string) []byte { return keyring.Stamp("join", id, secret) },
+		Stamped:     func(stamp []byte, id, secret string) bool { return keyring.Stamped(stamp, "join", id, secret) },
+		Routes:      certificates,
+		MayName:     site.Names(s.config.Sites.Have).Check,
+		TellsCaller: site.Names(s.config.Sites.Have).TellsCaller,
 		Reported: func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool) {
 			return s.promised.shadows.value().Reported(space, agent, skill)
 		},

@@ -32,9 +32,14 @@ type plant struct {
 	hold chan struct{}  // if there is one, the lamp waits for its end
 }
 
-func newPlant(t *testing.T) *plant {
+// newPlant makes a plant; what the centre has of it may be changed before.
+func newPlant(t *testing.T, change ...func(*site.Have)) *plant {
 	p := &plant{t: t, runs: map[string]int{}}
-	p.centre = newHouse(t, func(c *app.Config) { c.Sites.Have = []site.Have{{Name: "plant", Principal: "plant-bridge"}} })
+	have := site.Have{Name: "plant", Principal: "plant-bridge"}
+	for _, f := range change {
+		f(&have)
+	}
+	p.centre = newHouse(t, func(c *app.Config) { c.Sites.Have = []site.Have{have} })
 	p.key = p.centre.key(protocol.KindAgent, "plant-bridge", "site")
 	p.person = p.centre.key(protocol.KindOperator, "ann", "operator")
 	p.line = newRoughLine(t, p.centre.MQTT)
@@ -220,6 +225,69 @@ func TestWhatAnAgentOfASiteIsCalledFollows(t *testing.T) {
 	rename(`{"agent_id":"lamp","type":"end_agent","name":"The lamp below","tags":{"floor":"1"}}`)
 	p.line.rests(false)
 	described("The lamp below", "1")
+}
+
+// TestASiteIsToldWhoCalls has the site refuse what one of the centre's people asks for,
+// and note for whom it was asked. An operator of the site has the same id.
+func TestASiteIsToldWhoCalls(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, func(h *site.Have) { h.Callers = true })
+	p.edge.key(protocol.KindOperator, "ann", "operator")
+	p.lamp()
+	p.becomes("plant.lamp", "online")
+	if code, body := p.sets("told", time.Minute); code != "" {
+		t.Fatalf("%s %s", code, body)
+	}
+	p.edge.must("policy.put", `{"name":"not-ann","policy":"forbid (principal, action == Action::\"skill:invoke\", resource) when { context.sender_id == \"centre/operator/ann\" };"}`)
+	if code, body := p.sets("refused", time.Minute); code != protocol.PermissionDenied {
+		t.Errorf("by the site's policy: %s %s", code, body)
+	}
+	other := p.centre.key(protocol.KindOperator, "bob", "operator")
+	if code, body := p.centre.run(other, "skill.invoke", `{"skill_id":"plant.light","capability_id":"set","params":{"n":"bob"}}`); code != "" {
+		t.Errorf("of somebody else: %s %s", code, body)
+	}
+	if code, body := p.edge.run(p.edge.key(protocol.KindOperator, "ann", "operator"), "skill.invoke", `{"skill_id":"light","capability_id":"set","params":{"n":"here"}}`); code != "" {
+		t.Errorf("of the site's own operator of that id: %s %s", code, body)
+	}
+	ann := p.centre.connect("ann", p.person)
+	home(t, ann, "plant.light")
+	p.edge.must("policy.remove", `{"name":"not-ann"}`)
+	must(t, ann, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"set","params":{"n":"group"}}`)
+	eventually.Holds(t, "the group's call has ended at the site", func() bool {
+		return strings.Count(p.edge.must("audit.query", `{"event":"skill.invoke"}`), `"seq"`) == 5
+	})
+	var trail struct {
+		Entries []struct {
+			Principal string
+			For       string `json:"acts_for"`
+			Code      string
+		}
+	}
+	if err := json.Unmarshal([]byte(p.edge.must("audit.query", `{"event":"skill.invoke"}`)), &trail); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range slices.Backward(trail.Entries) {
+		got += fmt.Sprintf("%s for %s: %s; ", e.Principal, e.For, e.Code)
+	}
+	want := "centre for centre/operator/ann: ok; centre for centre/operator/ann: 2003; centre for centre/operator/bob: ok; ann for : ok; centre for centre/operator/ann: ok; "
+	if got != want {
+		t.Errorf("the trail of the site has\n%s, not\n%s", got, want)
+	}
+}
+
+// TestASiteIsNotToldWhoCalls unless the centre says so.
+func TestASiteIsNotToldWhoCalls(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.lamp()
+	p.becomes("plant.lamp", "online")
+	if code, body := p.sets("untold", time.Minute); code != "" {
+		t.Fatalf("%s %s", code, body)
+	}
+	if body := p.edge.must("audit.query", `{"event":"skill.invoke"}`); strings.Contains(body, "ann") || strings.Contains(body, "acts_for") {
+		t.Errorf("the trail of the site tells who called: %s", body)
+	}
 }
 
 func TestStateOfASiteFollows(t *testing.T) {

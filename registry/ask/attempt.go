@@ -113,6 +113,9 @@ func (s *Service) send(a *attempt) *failure {
 	}
 	d := delivery{envelope: s.envelope(a.id, r.Command, r.Params, r.Call, now), expiry: left, caller: s.callers.of(r.Call.Principal), again: r.Idempotent}
 	d.envelope.Extension = r.Call.VendorData()
+	if a.Agent != nil && r.Call.Principal != nil {
+		d.envelope.Metadata.SenderID = s.sender(a.Agent.Key(), r.Call.Principal.Party())
+	}
 	d.envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	d.envelope.Metadata.Events = true
 	delivered, err := s.deliver(a.ctx, &a.exchange, w, &d)

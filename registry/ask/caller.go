@@ -13,6 +13,15 @@ type callerMarks struct{ seed maphash.Seed }
 
 func newCallerMarks() callerMarks { return callerMarks{maphash.MakeSeed()} }
 
+// sender is the sender of a request to an agent: the bridge or, of an agent that is
+// told, who calls, as KIND/ID. No id has a slash.
+func (s *Service) sender(to AgentKey, who protocol.Party) string {
+	if who.Kind == "" || s.opts.Tells == nil || !s.opts.Tells(to) {
+		return s.opts.BridgeID
+	}
+	return protocol.FitSender(string(who.Kind) + "/" + who.ID)
+}
+
 // of is the mark of a principal's calls: the same for as long as the bridge
 // runs, "" for those of an administrator, of anybody under --dev and of the
 // bridge itself.

@@ -23,7 +23,7 @@ type Durable struct {
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
 	Extension  json.RawMessage // vendor data of the request, nil without any
-	Caller     string          // tells on whose behalf the invocation is made, "" for the bridge's own
+	Caller     string          // the party on whose behalf the invocation is made, as text; "" for the bridge's own
 	TraceID    string
 	Priority   protocol.Priority
 	Deadline   time.Time
@@ -44,6 +44,10 @@ func (s *Service) AskDurably(d *Durable) {
 	}
 	envelope := s.envelope(d.ID, InvokeCommand, InvokeParams(d.Skill, d.Capability, d.Params), d.call(), time.Now())
 	envelope.Extension = d.Extension
+	var who protocol.Party
+	if who.UnmarshalText([]byte(d.Caller)) == nil && d.Agent != "" {
+		envelope.Metadata.SenderID = s.sender(AgentKey{d.Space, d.Agent}, who)
+	}
 	// A dispatch may last longer than a request; what it may not is to be
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)

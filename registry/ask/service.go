@@ -22,6 +22,8 @@ type Options struct {
 	Topics   protocol.Topics
 	BridgeID string          // sender_id of requests
 	Limits   protocol.Limits // of answers
+	// Tells reports whether an agent is told who calls. Nil tells none.
+	Tells func(AgentKey) bool
 	// AllowPrivate lets endpoints be called at loopback and private addresses.
 	AllowPrivate bool
 	// Others are the other bridges of a cluster, nil without any.
