@@ -33,11 +33,7 @@ func (t *turn) renew(c *conn, who *protocol.Principal) {
 // stillMay reports whether the client may hear what the session subscribed
 // to. If not, it ends the subscription.
 func (t *turn) stillMay(s *session, client *Client, filter string) bool {
-	judged := filter
-	if _, inner, shared := topic.Shared(filter); shared {
-		judged = inner
-	}
-	v := t.b.options.Permissions.MaySubscribe(client, judged)
+	v := t.b.options.Permissions.MaySubscribe(client, topic.Inner(filter))
 	if v.Allowed() {
 		return true
 	}

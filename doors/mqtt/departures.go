@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/broker/topic"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -83,8 +84,7 @@ func (c *Clients) departed(of broker.SessionID) {
 func (c *Clients) heard(of broker.SessionID) bool {
 	topics := c.topics.Root() + "/client/" + of.Client + "/#"
 	for _, sub := range c.subscriptions.about(thingOf(c.topics, topics)) {
-		_, listens, _ := protocol.SplitShare(sub.filter)
-		if sub.client.Session().Space == of.Space && protocol.Overlap(listens, topics) {
+		if sub.client.Session().Space == of.Space && protocol.Overlap(topic.Inner(sub.filter), topics) {
 			return true
 		}
 	}

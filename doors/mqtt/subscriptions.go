@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/broker/topic"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/cloudevent"
 )
@@ -92,10 +93,7 @@ func (s *subscriptions) all() (list []subscription) {
 // thingOf is the thing a filter is about: "cap/climate", "agent/lamp",
 // "scene/HOME/climate", "vfs/pictures"; "" if it is about several or none.
 func thingOf(topics protocol.Topics, filter string) string {
-	if _, inner, shared := protocol.SplitShare(filter); shared {
-		filter = inner
-	}
-	rest, ours := topics.Under(cloudevent.Told(topics, filter))
+	rest, ours := topics.Under(cloudevent.Told(topics, topic.Inner(filter)))
 	if !ours {
 		return ""
 	}
@@ -179,7 +177,7 @@ func (c *Clients) reviewAll() {
 
 // judge ends a subscription that is not allowed.
 func (s *server) judge(sub subscription) {
-	if s.MaySubscribe(sub.client, sub.filter).Allowed() {
+	if s.MaySubscribe(sub.client, topic.Inner(sub.filter)).Allowed() {
 		return
 	}
 	go func() { // whoever tells of it may hold locks

@@ -243,6 +243,29 @@ func TestPoliciesBiteAtOnce(t *testing.T) {
 	}
 }
 
+// TestAnExclusiveSubscriptionIsJudgedAsItsTopic keeps one while its client may hear the
+// topic, and when it comes back, and not a moment longer.
+func TestAnExclusiveSubscriptionIsJudgedAsItsTopic(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
+	back := func() *bridgetest.Raw { return h.Connect(t, "lamp-client", withPassword("apikey", key), kept) }
+	lamp, other := back(), h.connect("admin-client", h.admin)
+	if code := subscribe(t, lamp, "$exclusive/home/door"); code != 1 {
+		t.Fatalf("SUBACK %#x", code)
+	}
+	for _, text := range []string{"open", "shut"} {
+		other.Send(t, "home/door", text)
+		isTold(t, lamp, "home/door", text)
+		lamp.Drop()
+		lamp = back()
+	}
+	h.must("policy.put", `{"name":"quarantine","policy":"forbid (principal == Agent::\"lamp\", action, resource);"}`)
+	eventually.Holds(t, "its subscription ends", func() bool {
+		return strings.Contains(h.must("session.get", `{"client_id":"lamp-client"}`), `"subscriptions":0`)
+	})
+}
+
 func TestStoredPoliciesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
