@@ -96,7 +96,7 @@ drill: bin/aibridge-bench ## break a cluster of bridges on purpose and count wha
 	bin/aibridge bench drill $(DRILL)
 
 drill-short: bin/aibridge-bench ## one fault of each kind against three bridges that all work, in about 80 s (DRILL_SHORT="--seed 2")
-	bin/aibridge bench drill --mode many --longest 4s --patience 3m --json bin/drill-short.json $(DRILL_SHORT)
+	bin/aibridge bench drill --longest 4s --patience 3m --json bin/drill-short.json $(DRILL_SHORT)
 
 simulation: ## a hundred bridges with a million devices in one process, for some minutes (NODES=100 DEVICES=1000000)
 	$(GO) test ./cluster/relay -run TestAFleet -v -timeout 60m -fleet-nodes $${NODES:-100} -fleet-devices $${DEVICES:-1000000}

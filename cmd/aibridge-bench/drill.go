@@ -27,7 +27,7 @@ is Markdown on the standard output. The exit code is 1 if a promise was broken t
 	flags := cmd.Flags()
 	flags.StringVar(&d.program, "bridge", "", "the aibridge program (otherwise the one beside this program, then the one on the PATH)")
 	flags.StringVar(&d.earlier, "upgrade-from", "", "an aibridge program of another version: the bridges begin with it, and each rolling fault puts the other in its place, up and down again")
-	flags.StringVar((*string)(&d.options.Mode), "mode", string(drill.Standby), "standby: one bridge works and the others wait; many: all work")
+	flags.StringVar((*string)(&d.options.Mode), "mode", string(drill.Many), "many: all bridges work; standby: one works and the others wait")
 	flags.BoolVar(&d.options.Formed, "formed", false, "the bridges form their cluster: there are no NATS servers but those in them")
 	flags.StringArrayVar(&d.options.Flags, "serve-flag", nil, "a further flag of every bridge, such as --log-level=debug; {n} is its number")
 	flags.StringSliceVar(&d.faults, "faults", nil, "what is broken; everything by default")

@@ -12,8 +12,8 @@ type Mode string
 
 // The modes.
 const (
-	Standby Mode = "standby" // one works, by a lease, and the others stand by
 	Many    Mode = "many"    // all work
+	Standby Mode = "standby" // one works, by a lease, and the others stand by
 )
 
 // Options configure [Run].
@@ -21,7 +21,7 @@ type Options struct {
 	Bridge []string // the command that serves as a bridge, before its flags
 	Flags  []string // of every bridge, besides; {n} is its number
 	NATS   []string // the command that runs [ServeNATS], before the definition
-	Mode   Mode     // default Standby
+	Mode   Mode     // default Many
 
 	// Earlier is the command that serves as a bridge of another version, before its
 	// flags, none for no other. The drill begins with that version, and each [Rolling]
@@ -54,7 +54,7 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() error {
-	o.Mode = cmp.Or(o.Mode, Standby)
+	o.Mode = cmp.Or(o.Mode, Many)
 	o.Servers, o.Bridges, o.Laps = cmp.Or(o.Servers, 3), cmp.Or(o.Bridges, 3), cmp.Or(o.Laps, 1)
 	o.Longest, o.Every, o.Patience = cmp.Or(o.Longest, 30*time.Second), cmp.Or(o.Every, 200*time.Millisecond), cmp.Or(o.Patience, 2*time.Minute)
 	if len(o.Faults) == 0 {
@@ -70,7 +70,7 @@ func (o *Options) setDefaults() error {
 	case len(o.Bridge) == 0 || len(o.NATS) == 0 || o.Dir == "":
 		return fmt.Errorf("drill: a bridge, a NATS server and a folder are needed")
 	case o.Mode != Standby && o.Mode != Many:
-		return fmt.Errorf("drill: there is no mode %q; there are %s and %s", o.Mode, Standby, Many)
+		return fmt.Errorf("drill: there is no mode %q; there are %s and %s", o.Mode, Many, Standby)
 	case o.Servers != 1 && o.Servers != 3 && o.Servers != 5:
 		return fmt.Errorf("drill: NATS servers are 1, 3 or 5, not %d", o.Servers)
 	case o.Bridges < 1 || o.Bridges > 9:
