@@ -11,9 +11,9 @@ import (
 // leave their Wills, which the broker publishes as if they were those of its own
 // clients. Nobody connects to them; to go on with them elsewhere, close the broker
 // that is returned, and load the journal there. Close it before this one.
-func (b *Broker) Adopt(bridge string, journal Journal, peers Peers, directory Directory) (*Broker, error) {
+func (b *Broker) Adopt(bridge string, journal Journal, peers Peers, directory Directory, exclusives Exclusives) (*Broker, error) {
 	o := b.options
-	o.Journal, o.Peers, o.Directory, o.adopter = journal, peers, directory, b
+	o.Journal, o.Peers, o.Directory, o.Exclusives, o.adopter = journal, peers, directory, exclusives, b
 	o.Log = b.log.With("of", bridge)
 	o.Retained, o.Presence, o.Registerer, o.Readers, o.SysInterval = nil, nil, nil, -1, -1
 	a, err := New(o)

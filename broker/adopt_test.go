@@ -17,7 +17,7 @@ import (
 // adopts has a broker adopt a journal, until the end of the test.
 func (n *node) adopts(t *testing.T, j Journal) *Broker {
 	t.Helper()
-	a, err := n.Adopt("other", j, nil, nil)
+	a, err := n.Adopt("other", j, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

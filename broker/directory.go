@@ -71,9 +71,15 @@ func (b *Broker) enterCluster(t *turn, c *conn, q *request, who *protocol.Princi
 	ctx, cancel := context.WithTimeout(b.ctx, limits.EntryTimeout)
 	defer cancel()
 	c.mayTake(limits.EntryTimeout + limits.ConnectTimeout)
+	id := SessionID{who.Home(), q.shown.ClientID}
 	admission, err := b.options.Directory.Enter(ctx, Entering{
-		ID: SessionID{who.Home(), q.shown.ClientID}, Party: who.Party(), Clean: q.clean, Kept: q.expiry > 0,
+		ID: id, Party: who.Party(), Clean: q.clean, Kept: q.expiry > 0,
 	})
+	if err == nil && !q.clean {
+		if err = b.enterAlone(ctx, id); err != nil {
+			admission.Done()
+		}
+	}
 	t.begin()
 	if err != nil {
 		client := NewClient(q.shown.ClientID, who)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,20 +56,20 @@ type group struct {
 type index struct {
 	mu        sync.RWMutex
 	filters   topic.Filters[*interest]
-	exclusive map[groupKey]*subscription // the one that nobody shares, by space and filter
+	exclusive map[groupKey][]*subscription // those that nobody shares, by space and filter
 	count     int
 	epoch     atomic.Uint64 // moves with every change
 	peers     Peers         // nil for a bridge that is alone
 }
 
 // add makes or replaces a subscription [MQTT-3.8.4-3]. It fails when another
-// session has it exclusively.
+// session has it exclusively, unless [Exclusives] have decided that.
 func (x *index) add(sub *subscription, old *subscription) (ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	only, alone := topic.Exclusive(sub.filter)
 	key := groupKey{sub.session.owner.Space, only}
-	if holder := x.exclusive[key]; alone && holder != nil && holder.session != sub.session {
+	if holders := x.exclusive[key]; alone && x.peers == nil && len(holders) > 0 && holders[0].session != sub.session {
 		return false
 	}
 	if old != nil {
@@ -81,9 +82,9 @@ func (x *index) add(sub *subscription, old *subscription) (ok bool) {
 	in := x.interest(inner)
 	if alone {
 		if x.exclusive == nil {
-			x.exclusive = make(map[groupKey]*subscription)
+			x.exclusive = make(map[groupKey][]*subscription)
 		}
-		x.exclusive[key] = sub
+		x.exclusive[key] = append(x.exclusive[key], sub)
 	}
 	sub.interest = in
 	x.count++
@@ -154,7 +155,11 @@ func (x *index) removeSession(s *session) {
 
 func (x *index) removeLocked(sub *subscription) {
 	if only, alone := topic.Exclusive(sub.filter); alone {
-		delete(x.exclusive, groupKey{sub.session.owner.Space, only})
+		key := groupKey{sub.session.owner.Space, only}
+		x.exclusive[key] = slices.DeleteFunc(x.exclusive[key], func(other *subscription) bool { return other == sub })
+		if len(x.exclusive[key]) == 0 {
+			delete(x.exclusive, key)
+		}
 	}
 	in := sub.interest
 	x.count--

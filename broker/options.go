@@ -45,6 +45,8 @@ type Options struct {
 	Retained RetainedLog
 	// Directory knows which of the bridges has a session; with Peers only.
 	Directory Directory
+	// Exclusives decide which session has a topic alone; with Peers only.
+	Exclusives Exclusives
 	// Full reports whether nothing new may be stored; optional. No more topics
 	// then get a retained message, nothing is kept for clients that are away,
 	// and publishers of QoS 1 and 2 are told so where nobody else has their

@@ -40,6 +40,7 @@ func (t *turn) revoke(s *session, filter string) bool {
 	}
 	delete(s.subs, filter)
 	t.b.index.remove(sub)
+	t.b.giveBack(s, filter)
 	t.takeBackAll(s, func(p *pending) bool { return s.lost(p, sub) })
 	return true
 }
@@ -84,7 +85,7 @@ func (s *session) lost(p *pending, by *subscription) bool {
 	if p.group != nil {
 		return p.group == by.group
 	}
-	if by.group != nil || !covers(topic.Inner(by.filter), p.msg.topic) {
+	if by.group != nil || !covers(by.filter, p.msg.topic) {
 		return false
 	}
 	for filter, sub := range s.subs {
@@ -95,12 +96,7 @@ func (s *session) lost(p *pending, by *subscription) bool {
 	return true
 }
 
-func covers(filter, name string) bool {
-	if _, inner, shared := topic.Shared(filter); shared {
-		filter = inner
-	}
-	return protocol.Match(filter, name)
-}
+func covers(filter, name string) bool { return protocol.Match(topic.Inner(filter), name) }
 
 // takeBack takes lost messages out of a queue.
 func (t *turn) takeBack(s *session, q *fifo, lost func(*pending) bool) {

@@ -184,6 +184,9 @@ func (t *turn) endLocked(s *session) {
 	}
 	t.b.unhold(s)
 	t.b.index.removeSession(s)
+	for filter := range s.subs {
+		t.b.giveBack(s, filter)
+	}
 	t.b.forgetSession(t, s)
 	t.b.removeSession(s)
 	t.b.timers.forget(s)

@@ -25,26 +25,43 @@ func (t *turn) subscribe(c *conn) error {
 			return err
 		}
 	}
-	answer := packet.Suback{PacketID: p.PacketID, Reasons: make([]packet.Reason, 0, len(p.Filters))}
-	var text string
-	var granted []*subscription
+	subs := make([]*subscription, 0, len(p.Filters))
 	for i := range p.Filters {
 		f := &p.Filters[i]
-		sub := &subscription{
+		subs = append(subs, &subscription{
 			session: s, filter: string(f.Filter), id: id, qos: f.QoS,
 			noLocal: f.NoLocal, retainAs: f.RetainAsPublished, handling: f.RetainHandling,
+		})
+	}
+	if topics := t.wantedAlone(c, subs); len(topics) > 0 {
+		b, packetID := t.b, p.PacketID
+		c.job = func() { b.subscribeAlone(c, packetID, subs, topics) }
+		return nil
+	}
+	t.grantAll(c, p.PacketID, subs, nil)
+	return nil
+}
+
+// grantAll makes subscriptions and answers. Those whose filter is refused are not made.
+func (t *turn) grantAll(c *conn, packetID uint16, subs []*subscription, refused map[string]refusedAlone) {
+	s := c.session
+	answer := packet.Suback{PacketID: packetID, Reasons: make([]packet.Reason, 0, len(subs))}
+	var text string
+	var granted []*subscription
+	for _, sub := range subs {
+		why, no := refused[sub.filter]
+		if !no {
+			why.reason, why.text = t.grant(c, sub)
 		}
-		reason, why := t.grant(c, sub)
-		if why != "" && text == "" {
-			text = why
+		if why.text != "" && text == "" {
+			text = why.text
 		}
-		if reason.Failed() {
-			c.topicRefused(OfSubscribe, string(cutText(sub.filter)), reason, why)
-		}
-		if !reason.Failed() {
+		if why.reason.Failed() {
+			c.topicRefused(OfSubscribe, string(cutText(sub.filter)), why.reason, why.text)
+		} else {
 			granted = append(granted, sub)
 		}
-		answer.Reasons = append(answer.Reasons, reason)
+		answer.Reasons = append(answer.Reasons, why.reason)
 	}
 	if text != "" && c.problem {
 		answer.Properties.SetBytes(packet.ReasonString, cutText(text))
@@ -62,7 +79,6 @@ func (t *turn) subscribe(c *conn) error {
 			t.sendRetained(c, sub)
 		}
 	}
-	return nil
 }
 
 // answerable fails when the client takes no answer with so many reason codes
@@ -85,20 +101,25 @@ func (c *conn) grammatical(filter string) error {
 	return &packet.Error{Reason: packet.TopicFilterInvalid, Text: "malformed topic filter"}
 }
 
-// grant checks one subscription and makes it.
-func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
-	if !topic.ValidFilter(sub.filter) {
+// judge says whether a client may subscribe to a filter.
+func (t *turn) judge(c *conn, filter string) (packet.Reason, string) {
+	if !topic.ValidFilter(filter) {
 		return packet.TopicFilterInvalid, "malformed topic filter"
 	}
-	judged := topic.Inner(sub.filter)
-	if _, alone := topic.Exclusive(sub.filter); alone && t.b.options.Directory != nil {
-		return packet.ImplementationSpecific, "several bridges cannot tell who has a subscription alone"
-	}
+	judged := topic.Inner(filter)
 	if topic.DeeperThan(t.b.options.Limits.TopicLevels, judged) {
 		return packet.TopicFilterInvalid, tooDeep
 	}
 	if v := t.b.options.Permissions.MaySubscribe(c.client, judged); !v.Allowed() {
 		return packet.Reason(v.Reason), v.Text
+	}
+	return packet.Success, ""
+}
+
+// grant checks one subscription and makes it.
+func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
+	if reason, why := t.judge(c, sub.filter); reason.Failed() {
+		return reason, why
 	}
 	s := sub.session
 	s.mu.Lock()
@@ -114,7 +135,7 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 		s.subs = make(map[string]*subscription, 1)
 	}
 	if !t.b.index.add(sub, old) {
-		return packet.QuotaExceeded, "another client has subscribed exclusively"
+		return packet.QuotaExceeded, heldText
 	}
 	s.subs[sub.filter] = sub
 	if old != nil && sub.handling == 1 {
@@ -138,11 +159,17 @@ func (t *turn) unsubscribe(c *conn) error {
 		}
 	}
 	answer := packet.Suback{PacketID: p.PacketID, Reasons: make([]packet.Reason, 0, len(p.Filters))}
+	var given []string
 	for _, f := range p.Filters {
-		answer.Reasons = append(answer.Reasons, t.dropSubscription(c, string(f)))
+		filter := string(f)
+		reason := t.dropSubscription(c, filter)
+		if only, alone := topic.Exclusive(filter); alone && reason == packet.Success {
+			given = append(given, only)
+		}
+		answer.Reasons = append(answer.Reasons, reason)
 	}
 	s.events.told()
-	t.recordAndAnswer(c, pendingAck{typ: packet.UNSUBACK, encoded: answer.Append(nil, c.version, packet.UNSUBACK)})
+	t.recordAndAnswer(c, pendingAck{typ: packet.UNSUBACK, encoded: answer.Append(nil, c.version, packet.UNSUBACK), receipt: t.givenBack(s, given)})
 	return nil
 }
 

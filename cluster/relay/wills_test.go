@@ -389,7 +389,7 @@ func (m *mortal) adoptAt(at string, all bool) {
 	h := &heir{line: &straight{c: c, from: "a", to: make(map[string]chan []byte)}}
 	h.relay = New(Options{Self: Node{"a", run}, Key: &testKey, Transport: h.line})
 	var err error
-	if h.broker, err = c.node(at).Adopt("a", m.journal, h.relay, c.entrance); err != nil {
+	if h.broker, err = c.node(at).Adopt("a", m.journal, h.relay, c.entrance, nil); err != nil {
 		c.t.Fatal(err)
 	}
 	h.relay.Start(Of(h.broker))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -343,6 +344,34 @@ func (d *Directory) Restored(ctx context.Context, held []broker.Held) ([]uint32,
 	select {
 	case <-done:
 		return epochs, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-d.run.Done():
+		return nil, errClosed
+	}
+}
+
+// Owners says which bridges have sessions, "" for those that are not kept: as this one
+// knows or, if it must be certain, as the log has it by now.
+func (d *Directory) Owners(ctx context.Context, ids []broker.SessionID, certain bool) ([]string, error) {
+	owners := make([]string, len(ids))
+	done := make(chan struct{})
+	look := func() {
+		for i, id := range ids {
+			owners[i] = d.machine.table.Owner(d.o.Secret.Key(id)).Bridge
+		}
+		close(done)
+	}
+	d.post(func() {
+		if certain { // this counts nowhere: nobody has such an owner
+			d.machine.write(Record{Kind: Release, Key: d.o.Secret.Key(ids[0]), From: Owner{Epoch: math.MaxUint32}}, func(bool) { look() })
+			return
+		}
+		look()
+	})
+	select {
+	case <-done:
+		return owners, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-d.run.Done():

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/cluster/exclusive"
 	"github.com/aibridge/aibridge/cluster/relay"
 	"github.com/aibridge/aibridge/cluster/sessions"
 )
@@ -12,10 +14,21 @@ import (
 // own has the bridge know which bridge owns which session, before it loads its own.
 func (r *relaying) own(ctx context.Context, s *state) (err error) {
 	r.directory, err = r.openDirectory(ctx, r.Relay, relay.Node(s.Members.Self()), s.metrics)
-	if r.directory != nil {
-		s.life.Add("directory of sessions", func(context.Context) error { r.directory.Close(); return nil })
+	if r.directory == nil {
+		return err
 	}
+	s.life.Add("directory of sessions", func(context.Context) error { r.directory.Close(); return nil })
+	r.holders = r.newHolders(s.Members.Self(), r.directory)
+	s.life.Add("exclusive subscriptions", func(context.Context) error { r.holders.Close(); return nil })
 	return err
+}
+
+// newHolders makes the holders of the exclusive subscriptions that a bridge has, or had.
+func (r *relaying) newHolders(self cluster.Node, owners exclusive.Owners) *exclusive.Holders {
+	return exclusive.New(exclusive.Options{
+		Self: self, Records: r.exclusives, Members: r.members, Owners: owners, Log: r.log,
+		CatchUp: func(ctx context.Context) error { _, err := r.store.CatchUp(ctx); return err },
+	})
 }
 
 // openDirectory makes the directory of sessions that a bridge has, or had, with a

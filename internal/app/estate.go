@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/cluster/estate"
+	"github.com/aibridge/aibridge/cluster/exclusive"
 	"github.com/aibridge/aibridge/cluster/relay"
 	"github.com/aibridge/aibridge/cluster/sessions"
 	"github.com/aibridge/aibridge/internal/store"
@@ -22,6 +24,7 @@ type adopted struct {
 	line    *store.RelayLine
 	// directory knows which of the sessions are still that bridge's.
 	directory *sessions.Directory
+	holders   *exclusive.Holders // of topics that sessions have alone
 }
 
 // serve serves the sessions of a bridge that has ended, see [estate.Options].
@@ -39,7 +42,8 @@ func (r *relaying) serve(ctx context.Context, bridge string, run uint64) (estate
 		Self: relay.Node{ID: bridge, Epoch: run}, Key: r.key, Transport: a.line, Log: r.log.With("of", bridge),
 	})
 	if a.directory, err = r.openDirectory(ctx, a.relay, relay.Node{ID: bridge, Epoch: run}, nil); err == nil {
-		a.broker, err = r.server.Adopt(bridge, journal, a.relay, a.directory)
+		a.holders = r.newHolders(cluster.Node{ID: bridge, Epoch: run}, a.directory)
+		a.broker, err = r.server.Adopt(bridge, journal, a.relay, a.directory, a.holders)
 	}
 	if err != nil {
 		journal.Close()
@@ -49,6 +53,7 @@ func (r *relaying) serve(ctx context.Context, bridge string, run uint64) (estate
 		return nil, err
 	}
 	a.directory.Start(a.broker)
+	a.holders.Start(a.broker)
 	a.relay.Start(relay.Of(a.broker))
 	return a, nil
 }
@@ -99,6 +104,7 @@ func (a *adopted) Close(ctx context.Context) (vacant bool) {
 	if err := a.broker.Close(ctx); err != nil {
 		a.r.log.Warn("the sessions of a bridge that has ended are not closed", "error", err)
 	}
+	a.holders.Close()
 	a.directory.Close()
 	a.journal.Close()
 	return a.broker.Vacant()

@@ -68,7 +68,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 		if err := d.relay.own(ctx, s); err != nil {
 			return nil, err
 		}
-		options.Broker.Directory = d.relay.directory
+		options.Broker.Directory, options.Broker.Exclusives = d.relay.directory, d.relay.holders
 		if options.Broker.Retained, err = s.Store.OpenRetained(ctx); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/cluster/direct"
 	"github.com/aibridge/aibridge/cluster/estate"
+	"github.com/aibridge/aibridge/cluster/exclusive"
 	"github.com/aibridge/aibridge/cluster/relay"
 	"github.com/aibridge/aibridge/cluster/routes"
 	"github.com/aibridge/aibridge/cluster/sessions"
@@ -50,6 +51,10 @@ type relaying struct {
 	// directory knows which bridge has which session.
 	directory *sessions.Directory
 	secret    sessions.Secret
+
+	// holders are the sessions here that have topics alone.
+	holders    *exclusive.Holders
+	exclusives *store.Table[exclusive.Record]
 }
 
 // newRelaying returns the bridge's relay, nil for a bridge that works alone.
@@ -80,6 +85,7 @@ func newRelaying(s *state, ring *security.Keyring) (*relaying, error) {
 	r.estates = estate.New(estate.Options{
 		Records: r.records, Members: s.Members, Serve: r.serve, Ready: takesRelayed, Log: s.log, Registerer: s.metrics,
 	})
+	r.exclusives = store.NewTable[exclusive.Record](s.Store, "exclusive")
 	r.errands = newErrands(r.Relay)
 	return r, nil
 }
@@ -98,6 +104,7 @@ func (r *relaying) change() {
 func (r *relaying) begin(server *broker.Broker) error {
 	r.server = server
 	r.directory.Start(server)
+	r.holders.Start(server)
 	r.Start(relay.Of(server))
 	r.unwatch = r.members.Watch(func(cluster.Change) { r.change() })
 	watch, cancel := context.WithCancel(context.Background())
@@ -121,6 +128,7 @@ func (r *relaying) follow(ctx context.Context) {
 		case <-r.changed:
 			r.reconcile()
 			r.estates.Wake()
+			r.holders.Look()
 		case <-ctx.Done():
 			return
 		}

@@ -52,6 +52,7 @@ var rooms = map[string][]string{
 	"cluster/routes":           {"protocol", "broker/topic", "internal/fields"},
 	"cluster":                  {"protocol"},
 	"cluster/estate":           {"protocol", "cluster", "cluster/relay"},
+	"cluster/exclusive":        {"protocol", "broker", "cluster"},
 	"cluster/sessions":         {"protocol", "broker", "internal/fields"},
 	"cluster/direct":           {"internal/membercert"},
 	"cluster/relay":            {"protocol", "broker", "cluster/routes"},

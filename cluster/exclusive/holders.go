@@ -1,0 +1,208 @@
+package exclusive
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Records are the records of all topics, in the registry: what is written or deleted
+// with a revision is refused with 3003 unless that is the present one, and what is
+// created with 3002 if it is there.
+type Records interface {
+	Get(key string) (r *Record, revision uint64, ok bool)
+	All() iter.Seq2[string, *Record]
+	Create(ctx context.Context, key string, r *Record) (revision uint64, err error)
+	Update(ctx context.Context, key string, r *Record, expect uint64) (revision uint64, err error)
+	Delete(ctx context.Context, key string, expect uint64) error
+}
+
+// Members are the nodes of the cluster, see [cluster.Membership].
+type Members interface {
+	Alive(cluster.Node) bool
+	Catchup(ctx context.Context) error
+	Oldest() bool
+}
+
+// Owners know which bridge has a session that is kept, see package cluster/sessions.
+type Owners interface {
+	// Owners are the ids of the bridges, "" for sessions that are not kept: as this
+	// bridge knows or, if it must be certain, as it was decided when it was called.
+	Owners(ctx context.Context, ids []broker.SessionID, certain bool) ([]string, error)
+}
+
+// A Local is the broker with the sessions of a bridge. See the methods of
+// [broker.Broker].
+type Local interface {
+	Exclusive(yield func(id broker.SessionID, by protocol.Party, topic string) bool)
+	HasExclusive(id broker.SessionID, topic string) bool
+	LoseExclusive(id broker.SessionID, topic string)
+}
+
+// Options say what [Holders] work with. All but Log are needed.
+type Options struct {
+	Self    cluster.Node // whose sessions they are
+	Records Records
+	// CatchUp returns when Records have all that was stored when it was called.
+	CatchUp func(context.Context) error
+	Members Members
+	Owners  Owners
+	Log     *slog.Logger
+}
+
+// Holders are the sessions of one bridge that have topics alone: its
+// [broker.Exclusives].
+type Holders struct {
+	o     Options
+	locks keyLocks
+	wake  chan struct{} // holds a token when something was given back
+	due   chan struct{} // holds a token when all records are to be looked at
+
+	mu    sync.Mutex
+	given []gift
+
+	local   Local
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// A gift is a topic that a session does not have any more.
+type gift struct {
+	id    broker.SessionID
+	topic string
+	then  func() // nil if nobody waits
+}
+
+// New returns the holders of a bridge. They give back what they lose once they have
+// started.
+func New(o Options) *Holders {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Holders{o: o, wake: make(chan struct{}, 1), due: make(chan struct{}, 1), stop: func() {}}
+}
+
+// Take implements [broker.Exclusives].
+func (h *Holders) Take(ctx context.Context, id broker.SessionID, by protocol.Party, topic string) (done func(), err error) {
+	unlock, err := h.locks.lock(ctx, keyOf(id.Space, topic))
+	if err != nil {
+		return nil, err
+	}
+	if err = h.take(ctx, id, by, topic); err == nil {
+		return unlock, nil
+	}
+	if err != broker.ErrHeld && !h.local.HasExclusive(id, topic) { // it may be stored all the same
+		h.Give(id, topic, nil)
+	}
+	unlock()
+	return nil, err
+}
+
+// take has the record of a topic name a session, and this process. The topic's lock is
+// held.
+func (h *Holders) take(ctx context.Context, id broker.SessionID, by protocol.Party, topic string) error {
+	key := keyOf(id.Space, topic)
+	record := &Record{Space: id.Space, Topic: topic, Client: id.Client, Process: h.o.Self, For: by}
+	for {
+		r, revision, there := h.o.Records.Get(key)
+		var err error
+		switch {
+		case !there:
+			_, err = h.o.Records.Create(ctx, key, record)
+		case r.session() == id && r.Process == h.o.Self:
+			return nil
+		case r.session() == id:
+			_, err = h.o.Records.Update(ctx, key, record, revision)
+		default:
+			if err = h.vacant(ctx, key, revision); err == nil {
+				_, err = h.o.Records.Update(ctx, key, record, revision)
+			}
+		}
+		if err == nil || !changed(err) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// changed reports whether a record was not as it was expected to be.
+func changed(err error) bool {
+	code := protocol.CodeOf(err)
+	return code == protocol.RevisionConflict || code == protocol.AlreadyExists || code == protocol.NotFound
+}
+
+// errChanged has the record be looked at again.
+var errChanged = protocol.Errorf(protocol.RevisionConflict, "the record has changed")
+
+// vacant returns nil if a record of another session does not count, and
+// [broker.ErrHeld] if it does.
+func (h *Holders) vacant(ctx context.Context, key string, revision uint64) error {
+	if err := h.o.CatchUp(ctx); err != nil {
+		return err
+	}
+	r, present, there := h.o.Records.Get(key)
+	if !there || present != revision {
+		return errChanged
+	}
+	counts, err := h.counts(ctx, r)
+	if err == nil && counts {
+		return broker.ErrHeld
+	}
+	return err
+}
+
+// counts reports whether a record counts, beyond doubt if it does not.
+func (h *Holders) counts(ctx context.Context, r *Record) (bool, error) {
+	if h.o.Members.Alive(r.Process) {
+		return true, nil
+	}
+	if err := h.o.Members.Catchup(ctx); err != nil { // it may have joined without this bridge knowing yet
+		return true, err
+	}
+	owners, err := h.o.Owners.Owners(ctx, []broker.SessionID{r.session()}, true)
+	if err != nil {
+		return true, err
+	}
+	return r.counts(owners[0], h.o.Members.Alive), nil
+}
+
+// Enter implements [broker.Exclusives].
+func (h *Holders) Enter(ctx context.Context, id broker.SessionID, by protocol.Party, topics []string) error {
+	for _, topic := range topics {
+		done, err := h.Take(ctx, id, by, topic)
+		if err == broker.ErrHeld { // [Holders.look] takes it away
+			h.Look()
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		done()
+	}
+	return nil
+}
+
+// Give implements [broker.Exclusives].
+func (h *Holders) Give(id broker.SessionID, topic string, then func()) {
+	h.mu.Lock()
+	h.given = append(h.given, gift{id, topic, then})
+	h.mu.Unlock()
+	signal(h.wake)
+}
+
+// Look has all records looked at soon, since bridges have come or gone. It never waits.
+func (h *Holders) Look() { signal(h.due) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
