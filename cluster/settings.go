@@ -10,7 +10,7 @@ import (
 
 // Settings say how a bridge works beside others that share its state.
 type Settings struct {
-	Working string `yaml:"working" doc:"number of bridges of one state and root that work at a time: one, with the others standing by, or all (a preview)"`
+	Working string `yaml:"working" doc:"number of bridges of one state and root that work at a time: one, with the others standing by, or all"`
 
 	Join           []string `yaml:"join" doc:"addresses of the three or five bridges that keep the state together, this one's too; a bridge that is not among them keeps no copy"`
 	Listen         string   `yaml:"listen" doc:"address for the other bridges, which share the state without a NATS to install"`

@@ -88,11 +88,6 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	o.Life.Add("membership", func(ctx context.Context) error { o.leave(ctx, m); return nil })
 	o.Metrics.MustRegister(m.Metrics()...)
 	o.Log.InfoContext(ctx, "this bridge is one that serves", "root", c.Root, "epoch", m.Self().Epoch, "members", len(m.Members()))
-	if m.Working() == cluster.All {
-		for _, line := range cluster.Preview {
-			o.Log.WarnContext(ctx, "several bridges that work are a preview: "+line)
-		}
-	}
 	return m, o.copiesRefused(records.Adjust(ctx))
 }
 
