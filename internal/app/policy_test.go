@@ -257,6 +257,7 @@ func TestAnExclusiveSubscriptionIsJudgedAsItsTopic(t *testing.T) {
 	for _, text := range []string{"open", "shut"} {
 		other.Send(t, "home/door", text)
 		isTold(t, lamp, "home/door", text)
+		lamp.Send(t, "home/heard", "") // behind the acknowledgement of what it was told
 		lamp.Drop()
 		lamp = back()
 	}
