@@ -48,7 +48,7 @@ func TestAMessageOwedAfterACheckpointSurvives(t *testing.T) {
 }
 
 // brokerOn is a broker without listeners.
-func brokerOn(t *testing.T, j Journal) *Broker {
+func brokerOn(t testing.TB, j Journal) *Broker {
 	t.Helper()
 	b, err := New(Options{
 		Authenticate: authenticate, Permissions: permissions{},
