@@ -54,6 +54,7 @@ func (d *Door) handlers() (stateful, stateless http.Handler) {
 		&auth.RequireBearerTokenOptions{AllowMissingExpiration: true},
 	)
 	sessionless := options
+	options.EventStore = newReplay()
 	sessionless.Stateless = true
 	return known(sdk.NewStreamableHTTPHandler(guest, &options)), known(sdk.NewStreamableHTTPHandler(guest, &sessionless))
 }
