@@ -232,7 +232,7 @@ func translated(schema any, depth int) object {
 	if items, there := from["items"]; there {
 		all["items"] = translated(items, depth-1)
 	}
-	if choices, ok := from["oneOf"].([]any); ok {
+	if choices, _ := from["oneOf"].([]any); len(choices) > 0 {
 		var into []any
 		for _, one := range choices {
 			into = append(into, translated(one, depth-1))
