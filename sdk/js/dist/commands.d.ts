@@ -3109,12 +3109,18 @@ export interface Commands {
                 uri?: string;
             })[];
             data?: unknown;
+            forms?: number;
             is_error: boolean;
             media?: {
                 data: string;
                 kind: string;
                 mime_type: string;
             }[];
+            sampled?: {
+                refused?: number;
+                requests: number;
+                tokens: number;
+            };
             server: string;
             text: string;
             tool: string;
