@@ -20,7 +20,7 @@ import (
 const insertTimeout = 30 * time.Second
 
 const description = `
-A batch is one transaction. If PostgreSQL refuses rows – a value that does not fit its column, a broken constraint – only their messages fail, and the others are inserted without them. An output ` + "`fallback`" + ` takes what is refused; without one it is tried again for ever.
+A batch is one transaction. If PostgreSQL refuses rows – a value that does not fit its column, a broken constraint – only their messages fail, and the others are inserted without them. They are tried again for ever, unless an output ` + "`fallback`" + ` takes them. That one takes every failure, also of a server that is away: ` + "`fallback_error`" + ` in the metadata has the SQLSTATE of a refusal, such as 22P02.
 
 A pipeline that delivers at least once brings some messages twice. With ` + "`on_conflict`" + ` a message that has an id is in the table once.
 `
