@@ -104,6 +104,9 @@ type Record struct {
 	// Parked says that no process waits for the decision: the call is kept, and
 	// whoever keeps it goes on with it.
 	Parked bool `json:"parked,omitempty"`
+	// Cancelled is the reason for which the task of the call was cancelled, "" if it was
+	// not.
+	Cancelled string `json:"cancelled,omitempty"`
 	// UseFor is the time in ms for which an approval that was given is of use, 0 for that
 	// of all.
 	UseFor int64 `json:"use_for,omitempty"`

@@ -70,13 +70,36 @@ func (s *Service) Open(ctx context.Context, r *Record) error {
 // Withdraw takes a question back whose call is not to be made any more. One that
 // was decided in the same moment stays decided, and is of no use to anybody.
 func (s *Service) Withdraw(ctx context.Context, id, why string) error {
+	return s.takeBack(ctx, id, why, "")
+}
+
+// Cancel takes a question back because the task of its call is cancelled. From then on
+// [Service.CancelledFor] tells the reason, at every bridge: nobody takes the end of the
+// question for an answer to the model.
+func (s *Service) Cancel(ctx context.Context, id, reason string) error {
+	return s.takeBack(ctx, id, "the task was cancelled: "+reason, cmp.Or(reason, "cancelled"))
+}
+
+// CancelledFor is the reason for which the task of an approval was cancelled while the
+// approval could still be given or used, "" if it was not.
+func (s *Service) CancelledFor(id string) string {
+	r, _, ok := s.opts.Approvals.Get(id)
+	if !ok {
+		return ""
+	}
+	return r.Cancelled
+}
+
+func (s *Service) takeBack(ctx context.Context, id, why, cancelled string) error {
 	s.deciding.Lock()
 	defer s.deciding.Unlock()
 	r, revision, ok := s.opts.Approvals.Get(id)
 	if !ok || r.State.over() {
 		return nil
 	}
-	_, err := s.end(ctx, r, revision, Withdrawn, why)
+	next := *r
+	next.Cancelled = cancelled
+	_, err := s.end(ctx, &next, revision, Withdrawn, why)
 	return err
 }
 

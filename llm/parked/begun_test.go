@@ -1,15 +1,18 @@
 package parked_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A bridge that is about to make an approved call has stored nothing yet. Somebody who
@@ -40,6 +43,77 @@ func TestACallThatIsCancelledElsewhereIsNotMade(t *testing.T) {
 	}
 	if a, _, _ := w.approvals.Get(a.ID); a.State != approval.Withdrawn {
 		t.Errorf("the approval is %s", a.State)
+	}
+}
+
+// A bridge that cancels a task takes the question back and dies. Whoever goes on with the
+// task does not take that for an answer to the model, whether it has judged the call by
+// then or not.
+func TestATaskIsCancelledAlthoughItsCancellerDies(t *testing.T) {
+	for name, judges := range map[string]bool{"waits": false, "is judged": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			r, a := w.waits(t)
+			second := w.another(&recordstest.Process{Dies: 1, After: true})
+			defer second.stop()
+			judged, goOn := make(chan struct{}), make(chan struct{})
+			if judges {
+				w.rules.whileJudged(sync.OnceFunc(func() {
+					close(judged)
+					<-goOn
+				}))
+				if err := w.decide(alice, a, "approve", ""); err != nil {
+					t.Fatal(err)
+				}
+				<-judged
+			}
+			if err := second.parked.Cancel(t.Context(), r.ID, "never mind"); err == nil {
+				t.Fatal("the bridge that cancels lives")
+			}
+			close(goOn)
+			if said := w.ended(); said != "cancelled: 4013 never mind" || w.bell.rings != 0 {
+				t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+			}
+		})
+	}
+}
+
+// A slower table stores the end of a task only when somebody else has.
+type slower struct {
+	records.Table[parked.Record]
+	ended chan struct{}
+}
+
+func (s slower) Update(ctx context.Context, key string, r *parked.Record, expect uint64) (uint64, error) {
+	if r.State.Over() {
+		<-s.ended
+	}
+	return s.Table.Update(ctx, key, r, expect)
+}
+
+// Who cancels a task hears that it is cancelled, also if the bridge that was to go on with
+// it has stored that first.
+func TestWhoeverStoresItFirstATaskIsCancelled(t *testing.T) {
+	bridges, ended := 0, make(chan struct{})
+	w := newWorld(t, func(p *parked.Options, _ *approval.Options) {
+		if bridges++; bridges == 2 {
+			p.Tasks = slower{p.Tasks, ended}
+		}
+	})
+	r, _ := w.waits(t)
+	second := w.another(&recordstest.Process{})
+	defer second.stop()
+	heard := make(chan error, 1)
+	go func() { heard <- second.parked.Cancel(t.Context(), r.ID, "never mind") }()
+	if said := w.ended(); said != "cancelled: 4013 never mind" {
+		t.Errorf("it said %q", said)
+	}
+	close(ended)
+	if err := <-heard; err != nil {
+		t.Error(err)
+	}
+	if err := second.parked.Cancel(t.Context(), r.ID, "again"); protocol.CodeOf(err) != protocol.InvalidState {
+		t.Errorf("cancelled again: %v", err)
 	}
 }
 

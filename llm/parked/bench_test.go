@@ -2,6 +2,7 @@ package parked_test
 
 import (
 	"encoding/json"
+	"math"
 	"runtime"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 func newRoomyWorld(b *testing.B) *world {
 	return newWorld(b, func(p *parked.Options, a *approval.Options) {
-		p.MaxOwnBytes, p.MaxOpenBytes, a.MaxOwn, a.MaxOpen = 1<<40, 1<<40, 1<<30, 1<<30
+		p.MaxOwnBytes, p.MaxOpenBytes, a.MaxOwn, a.MaxOpen = math.MaxInt, math.MaxInt, 1<<30, 1<<30
 	})
 }
 

@@ -11,11 +11,14 @@ import (
 // or takes it back first.
 func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string) error {
 	cancelled := protocol.Errorf(protocol.Cancelled, "%s", reason)
+	tried := false
 	for ctx.Err() == nil {
 		r, revision, ok := s.opts.Tasks.Get(string(id))
 		switch {
 		case !ok:
 			return protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
+		case r.State == Cancelled && tried: // by whoever has read the reason in the approval
+			return nil
 		case r.State.Over():
 			return protocol.Errorf(protocol.InvalidState, "the task has already %s", r.State).With("task_id", id).With("state", string(r.State))
 		}
@@ -32,6 +35,7 @@ func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string)
 		if t == nil {
 			continue
 		}
+		tried = true
 		err := s.cancel(ctx, r, revision, cancelled)
 		s.giveBack(id, t)
 		if err == nil || raced(err) != nil {
@@ -43,11 +47,17 @@ func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string)
 
 // cancel ends a task that nobody goes on with here. Its question is taken back first:
 // whoever uses the approval, at whichever bridge, has gone on with the task, so from
-// then on nobody can.
+// then on nobody can. Whoever goes on with the task before its end is stored ends it in
+// the same way.
 func (s *Service) cancel(ctx context.Context, r *Record, revision uint64, why *protocol.Error) error {
-	if err := s.opts.Approvals.Withdraw(ctx, r.Approval, "the task was cancelled: "+why.Message); err != nil {
+	if err := s.opts.Approvals.Cancel(ctx, r.Approval, why.Message); err != nil {
 		return err
 	}
+	return s.finish(ctx, r, revision, why)
+}
+
+// finish ends a task that is not gone on with.
+func (s *Service) finish(ctx context.Context, r *Record, revision uint64, why error) error {
 	ended := s.over(r, nil, why)
 	if _, err := s.opts.Tasks.Update(ctx, string(r.ID), ended, revision); err != nil {
 		return err

@@ -133,10 +133,17 @@ func (j *Job) take(ctx context.Context) error {
 }
 
 // store replaces the record of the task. The first time that takes the task up:
-// whoever has lost against another one does nothing more.
+// whoever has lost against another one does nothing more. A task that is cancelled at
+// another bridge, which may have died since, ends with that.
 func (j *Job) store(ctx context.Context, next *Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
+	if why := j.service.opts.Approvals.CancelledFor(j.record.Approval); why != "" {
+		if err := raced(j.service.finish(ctx, j.record, j.revision, protocol.Errorf(protocol.Cancelled, "%s", why))); err != nil {
+			return err
+		}
+		return errNotMine
+	}
 	revision, err := j.service.opts.Tasks.Update(ctx, string(next.ID), next, j.revision)
 	switch {
 	case err == nil, revision != 0: // with a revision it is stored, although the bridge does not see it yet

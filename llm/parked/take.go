@@ -84,7 +84,7 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 		return nil
 	}
 	job := &Job{service: s, record: r.taken(), revision: revision}
-	if s.underWay(r) { // it may have nothing left to note before it goes on
+	if s.underWay(r) || s.opts.Approvals.CancelledFor(r.Approval) != "" { // it may have nothing left to note before it goes on
 		if err := job.take(ctx); err != nil {
 			return ifMine(err)
 		}
@@ -172,12 +172,7 @@ func (s *Service) askAgain(ctx context.Context, r *Record, revision uint64) erro
 
 // lose ends a task that waits for nothing that is known.
 func (s *Service) lose(ctx context.Context, r *Record, revision uint64) error {
-	ended := s.over(r, nil, protocol.Errorf(protocol.Internal, "the approval that the task waits for is lost, and what was kept of it cannot be read any more").With("reason", "lost"))
-	if _, err := s.opts.Tasks.Update(ctx, string(r.ID), ended, revision); err != nil {
-		return raced(err)
-	}
-	s.publishEnd(ended, nil)
-	return nil
+	return raced(s.finish(ctx, r, revision, protocol.Errorf(protocol.Internal, "the approval that the task waits for is lost, and what was kept of it cannot be read any more").With("reason", "lost")))
 }
 
 func (s *Service) isDisowned(id protocol.TaskID) bool {
