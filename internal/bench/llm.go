@@ -50,20 +50,6 @@ const (
 	numberMark = "number "
 )
 
-// newQuery is a question of a size, to a bridge or to the model itself.
-func newQuery(direct bool, size int) *webCall {
-	w := &webCall{path: queryPath, headers: "Accept: application/json\r\n"}
-	head, tail := queryHead, queryTail
-	if direct {
-		w.path, head, tail = modelPath, chatHead, chatTail
-	}
-	b := []byte(head + numberMark)
-	w.atParam, b = len(b), append(b, "0000000000000000 "...)
-	b = append(b, bytes.Repeat([]byte("x"), max(size-len(b)-len(tail), 0))...)
-	w.body = append(b, tail...)
-	return w
-}
-
 // answerQuestion answers a question to the model with the number in it.
 func answerQuestion(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != modelPath {

@@ -56,3 +56,17 @@ func (w *webCall) answers(body []byte, number uint64) bool {
 	putHex(want[:], number)
 	return bytes.Contains(body, want[:]) && !bytes.Contains(body, []byte(`"isError":true`))
 }
+
+// newQuery is a question of a size, to a bridge or to the model itself.
+func newQuery(direct bool, size int) *webCall {
+	w := &webCall{path: queryPath, headers: "Accept: application/json\r\n"}
+	head, tail := queryHead, queryTail
+	if direct {
+		w.path, head, tail = modelPath, chatHead, chatTail
+	}
+	b := []byte(head + numberMark)
+	w.atParam, b = len(b), append(b, "0000000000000000 "...)
+	b = append(b, bytes.Repeat([]byte("x"), max(size-len(b)-len(tail), 0))...)
+	w.body = append(b, tail...)
+	return w
+}
