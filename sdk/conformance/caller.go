@@ -119,7 +119,7 @@ func repeatsOverConnections(ctx context.Context, s *stage) error {
 // asksWhatWasSeen has the device call with a revision, which the bridge answers with
 // another, at the second attempt.
 func asksWhatWasSeen(ctx context.Context, s *stage) error {
-	const before, after = 41, 1<<40 + 42
+	const before, after uint64 = 41, 1<<40 + 42
 	r, requests, err := s.askBy(ctx, "ask_seen", fmt.Sprintf(`,"min_revision":%d`, before),
 		reply{err: protocol.Errorf(protocol.Busy, "too much to do").With("retry_after_ms", 20)}, reply{result: `{"found":1}`, revision: after})
 	switch {
