@@ -98,7 +98,8 @@ type Fleet struct {
 	unread int               // letters for Take that wait, or are being taken
 	marked bool              // all that is retained has come, up to the letter mark
 	mark   uint64
-	toTake int // of these letters, those that are not taken yet
+	toTake int  // of these letters, those that are not taken yet
+	ended  bool // Run has ended: nothing is read any more
 
 	asking  sync.WaitGroup // requests at work
 	reading sync.WaitGroup // lanes at work
@@ -244,6 +245,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	members := slices.Collect(maps.Values(f.members))
+	f.ended = true
 	f.mu.Unlock()
 	for _, m := range members {
 		m.hangUp("the bridge stops")
@@ -341,6 +343,20 @@ func (f *Fleet) take(r received) {
 			f.post(party, &letter{received: r, seq: f.seq})
 		}
 	}
+}
+
+// Again has the last message of a topic that is watched taken once more, since it is
+// known by now whom it is from. It does nothing if a newer one has come. It does not
+// block.
+func (f *Fleet) Again(topic string, payload []byte, from *grant.Grant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, newer := f.newest[topic]; newer || f.ended {
+		return
+	}
+	f.seq++
+	f.newest[topic] = f.seq
+	f.post(partyOf(from), &letter{received: received{topic: topic, payload: payload, retain: true, at: time.Now()}, seq: f.seq, since: f.seq, watched: true, from: from})
 }
 
 // allCame notes that all that is retained has come.

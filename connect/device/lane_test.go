@@ -184,3 +184,33 @@ func TestTheNewestOfAWatchedTopicIsTaken(t *testing.T) {
 		t.Errorf("sweep %v, %d unread, %d newest, %d taken", f.sweep, f.unread, len(f.newest), len(taken))
 	}
 }
+
+// TestAMessageIsTakenAgainWhenItsMakerIsKnown has a message taken before it is known
+// whom it is from, and again, unless a newer one has come.
+func TestAMessageIsTakenAgainWhenItsMakerIsKnown(t *testing.T) {
+	f := newTestFleet()
+	maker := by("hub")
+	taken := make(chan Announced, 8)
+	f.Watch, f.From, f.Take = []string{"#"}, func(string, []byte) *grant.Grant { return nil }, func(a Announced) { taken <- a }
+	f.take(message("a", "1"))
+	f.reading.Wait()
+	if a := <-taken; a.From != nil {
+		t.Errorf("it is from %v", a.From)
+	}
+	f.Again("a", []byte("1"), maker)
+	f.reading.Wait()
+	if a := <-taken; a.From != maker || string(a.Payload) != "1" || a.Topic != "a" {
+		t.Errorf("taken again is %+v", a)
+	}
+	goOn := f.standStill(partyOf(nil))
+	f.take(message("a", "2"))
+	f.Again("a", []byte("1"), maker)
+	goOn()
+	f.reading.Wait()
+	close(taken)
+	for a := range taken {
+		if string(a.Payload) != "2" {
+			t.Errorf("taken after a newer one is %s", a.Payload)
+		}
+	}
+}

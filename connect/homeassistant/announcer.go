@@ -97,6 +97,13 @@ func (a *announcers) by(topic string, payload []byte) *grant.Grant {
 	return nil
 }
 
+// same is [announcers.once] for callers without the mutex.
+func (a *announcers) same(g grant.Grant) *grant.Grant {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.once(g)
+}
+
 // once is a grant as one of its party was known already, if they are equal.
 func (a *announcers) once(g grant.Grant) *grant.Grant {
 	if before := a.known[g.Party()]; before != nil && records.Same(before, &g) {

@@ -74,6 +74,7 @@ type Discovery struct {
 	known   map[string]protocol.Party // who announced, by the topics of announcements that are taken
 	of      map[protocol.Party]int    // and how many of them
 	refused map[string]string         // why others are not, as far as there is room
+	unnamed map[string][]byte         // the newest announcements, by topic, of which nobody has said who made them
 }
 
 // NewDiscovery makes the fleet of what is announced. Nobody is heard before it
@@ -81,7 +82,7 @@ type Discovery struct {
 func NewDiscovery(s Settings, o Options) *Discovery {
 	d := &Discovery{
 		Settings: s, rights: o.Rights, log: o.Fleet.Log, announcers: newAnnouncers(o.Fleet.Space, o.Announcers, 2*s.Entities),
-		known: map[string]protocol.Party{}, of: map[protocol.Party]int{}, refused: map[string]string{},
+		known: map[string]protocol.Party{}, of: map[protocol.Party]int{}, refused: map[string]string{}, unnamed: map[string][]byte{},
 	}
 	d.reader = reader{root: o.Fleet.Root, prefix: s.Prefix, allows: d.allows}
 	o.Fleet.Rights = o.Rights
@@ -118,9 +119,32 @@ func (d *Discovery) Publishes(who *protocol.Principal, topic string, payload []b
 	return n, true
 }
 
-// Noted takes the note of another bridge, which vouches for it, before the message is
-// delivered here.
-func (d *Discovery) Noted(n Note) { d.announcers.note(n.Topic, note{n.Digest, n.By}) }
+// Noted takes the note of another bridge, which vouches for it. It comes before the
+// message is delivered here, unless that is read from what is retained.
+func (d *Discovery) Noted(n Note) {
+	d.announcers.note(n.Topic, note{n.Digest, n.By})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if payload, there := d.unnamed[n.Topic]; there && digestOf(payload) == n.Digest {
+		delete(d.unnamed, n.Topic)
+		d.fleet.Again(n.Topic, payload, d.announcers.same(n.By))
+	}
+}
+
+// author is who made an announcement. One that is not known yet is kept until another
+// bridge tells, and nil.
+func (d *Discovery) author(a device.Announced) *grant.Grant {
+	d.mu.Lock()
+	delete(d.unnamed, a.Topic)
+	if a.From == nil && len(a.Payload) > 0 && len(a.Payload) <= maxAnnouncement && len(d.unnamed) < d.Entities {
+		d.unnamed[a.Topic] = a.Payload
+	}
+	d.mu.Unlock()
+	if a.From != nil {
+		return a.From
+	}
+	return d.announcers.by(a.Topic, a.Payload) // it may have been told meanwhile
+}
 
 func (d *Discovery) allows(topic string) bool {
 	return slices.ContainsFunc(d.Topics, func(filter string) bool { return protocol.Overlap(filter, topic) })
@@ -129,6 +153,7 @@ func (d *Discovery) allows(topic string) bool {
 // take takes a message on the topic of an announcement.
 func (d *Discovery) take(a device.Announced) {
 	at, ok := parseAddress(d.Prefix, a.Topic)
+	a.From = d.author(a)
 	switch {
 	case !ok:
 		d.refuse(a, errors.New("the ids in the topic have other characters than letters, digits, _ and -"))
