@@ -69,6 +69,7 @@ func TestAFleetIsReachedThoughSomeOfItFails(t *testing.T) {
 		t.Errorf("it stopped at %s: %s", inWords(v.Counts), v.Reason)
 	}
 	w.once(v.Counts.ended())
+	w.tidy()
 
 	w.boot()
 	w.expect(id, Aborted, inWords(v.Counts))
