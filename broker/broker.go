@@ -18,7 +18,7 @@ type Client struct {
 	Listener string // name of the listener it came in by
 	Version  byte   // 4 for MQTT 3.1.1, 5 for MQTT 5
 
-	// Memory is whatever those who handle the client's publications keep of it.
+	// Memory is a place for the handlers of the client's publications.
 	Memory atomic.Value
 
 	principal atomic.Pointer[protocol.Principal]

@@ -24,7 +24,7 @@ type Refusal struct {
 // A RefusalOf is what was refused.
 type RefusalOf byte
 
-// What clients are refused.
+// The requests of clients that are refused.
 const (
 	OfHandshake  RefusalOf = iota // TLS
 	OfConnect                     // CONNECT; of wrong credentials [Options].Authenticate knows more

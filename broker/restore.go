@@ -358,8 +358,8 @@ func (s *restoredSession) index() {
 	}
 }
 
-// unsent is where the oldest stands that is owed of a message with a QoS and
-// has no packet identifier, which it is about to get.
+// unsent is the place of the oldest owed copy of a message with a QoS that has no
+// packet identifier, which it is about to get.
 func (s *restoredSession) unsent(number uint64, qos byte) owedIndex {
 	list := s.by[number]
 	for list.unsent != 0 && s.at(list.unsent).id != 0 {

@@ -250,8 +250,8 @@ func (t *turn) retain(most retainLimits) (what Holding, whose fullness) {
 	return t.b.retained.set(&own, most, t.recordRetained)
 }
 
-// mostRepeats is how often retained messages may wait for one client, beside
-// as many as the queue takes.
+// mostRepeats is the number of times that retained messages may wait for one client,
+// beside as many as the queue takes.
 const mostRepeats = 4
 
 // sendRetained queues the retained messages a new subscription asks for

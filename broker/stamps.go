@@ -29,7 +29,7 @@ type stamps struct {
 	ahead time.Duration // of the calendar
 }
 
-// slack is how far the clocks may drift apart before it matters.
+// slack is the drift between the clocks that does not matter.
 const slack = 2 * time.Second
 
 // renew stores deadlines again if the clock was set.

@@ -193,7 +193,7 @@ func (t *turn) consume(c *conn, b []byte) []byte {
 	return b
 }
 
-// mostUnread is how much may wait for a client's socket beside a message, as a
+// mostUnread bounds the bytes that wait for a client's socket beside a message, as a
 // multiple of OutboxBytes: answers, which messages give way to.
 const mostUnread = 4
 

@@ -15,7 +15,7 @@ import (
 // shown and renewed.
 const methodToken = "JWT"
 
-// How a token is renewed.
+// The renewal of a token.
 const (
 	reauthenticate = 0x19             // reason code of the AUTH that begins it
 	renewSoonest   = time.Second      // after the last time

@@ -31,8 +31,8 @@ const (
 	SealedRequired = "required" // only
 )
 
-// How long a sealed request may be on its way, and how far the clocks of
-// callers may be ahead. For that long its id is remembered.
+// The longest way of a sealed request, and the lead that the clocks of callers may
+// have. For that time its id is remembered.
 const (
 	sealedLife    = protocol.MaxTimeout + sealedSkew
 	sealedSkew    = 5 * time.Minute

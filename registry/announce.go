@@ -69,7 +69,7 @@ func (s *Service) publishEvent(e announcement) {
 	}
 }
 
-// What the events of the registry tell.
+// The data of the events of the registry.
 type (
 	agentEvent struct {
 		AgentID protocol.AgentID `json:"agent_id"`

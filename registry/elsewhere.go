@@ -41,7 +41,7 @@ func (x *index) spacesWith(has func(*space) bool) []protocol.SpaceID {
 	return ids
 }
 
-// What a space may have.
+// The things that a space may have.
 func agentOf(id protocol.AgentID) func(*space) bool {
 	return func(s *space) bool { return s.agents.has(string(id)) }
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How failed attempts are slowed down.
+// The delays of failed attempts.
 const (
 	firstDelay    = 50 * time.Millisecond // of the answer to a failure, doubled each time
 	longestDelay  = time.Second

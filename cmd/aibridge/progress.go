@@ -10,7 +10,8 @@ import (
 	"github.com/aibridge/aibridge/internal/backup"
 )
 
-// How a progress is shown: after a while, and not more often than anybody reads.
+// The times of a progress bar: it appears after a while, and changes no more often than
+// anybody reads.
 const (
 	progressAfter = time.Second
 	progressEvery = 200 * time.Millisecond

@@ -15,8 +15,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How often a list that is watched is asked for: when the bridge tells that
-// something has changed, and now and then; where it tells nothing, more often.
+// The pauses between two requests for a watched list: it is asked for when the bridge
+// tells of a change, and now and then; where it tells nothing, more often.
 const (
 	watchSettles = 200 * time.Millisecond // several changes come at once
 	watchEvery   = 2 * time.Second

@@ -8,7 +8,7 @@
 // process. So schemas, deadlines, claims, policy, approvals and the audit trail
 // are those of every other skill.
 //
-// What one process holds of a fleet is its connection, the lines, the state
+// One process holds of a fleet its connection, the lines, the state
 // heard last and the answers waited for; none of it is stored, and all of it
 // comes back from retained messages. The registrations are in the registry. Of
 // several bridges exactly one may run the fleet of an origin and space: its

@@ -143,7 +143,7 @@ type Message struct {
 	Retain  bool
 }
 
-// Messages are what a capability publishes for params, in order.
+// Messages are the publications of a capability for params, in order.
 func (c *Capability) Messages(params json.RawMessage, root string) ([]Message, error) {
 	vars, err := paramVars(params)
 	if err != nil {

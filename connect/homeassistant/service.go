@@ -131,7 +131,7 @@ func (d *Discovery) Noted(n Note) {
 	}
 }
 
-// author is who made an announcement. One that is not known yet is kept until another
+// author is the maker of an announcement. One that is not known yet is kept until another
 // bridge tells, and nil.
 func (d *Discovery) author(a device.Announced) *grant.Grant {
 	d.mu.Lock()

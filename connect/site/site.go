@@ -179,7 +179,7 @@ func (s *Site) has(c *client.Client) {
 	s.centre = c
 }
 
-// options are how the site connects: the key and the roots are read anew every time.
+// options are those of the connection to the centre: the key and the roots are read anew every time.
 func (s *Site) options() ([]client.Option, error) {
 	key, err := secret(s.Key)
 	if err != nil {

@@ -34,8 +34,8 @@ type lacks struct {
 	form  *sdk.ElicitParams
 }
 
-// lacking is what a call lacks, nil if it lacks nothing, or something that no form asks
-// for: then the model reads what is wrong.
+// lacking are the arguments missing from a call, nil if there are none or if no form
+// asks for them: then the model reads the error.
 func lacking(tool *tools.Tool, call *chat.ToolCall) *lacks {
 	if len(call.Args) == 0 {
 		return nil

@@ -55,8 +55,8 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 // An answer is the response to a request, with its recipient.
 type answer func(context.Context, tools.Environment) (sdk.Result, error)
 
-// feature is how a request is answered, nil for what the SDK answers itself. Next is
-// what the SDK does.
+// feature is the answer to a request, nil for one that the SDK answers itself. Next is
+// the answer of the SDK.
 func (d *Door) feature(req sdk.Request, next func(context.Context) (sdk.Result, error)) answer {
 	switch r := req.(type) {
 	case *sdk.SubscribeRequest:

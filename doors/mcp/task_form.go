@@ -15,8 +15,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How often a client should ask for a task: one that works may have its result
-// soon, one that waits does so for a person.
+// The pauses between two questions of a client for a task: one that works may have its
+// result soon, one that waits does so for a person.
 const (
 	pollWorking = 2 * time.Second
 	pollWaiting = 5 * time.Second

@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What the agent protocol of Synadia has, version 0.3.
+// The names of the agent protocol of Synadia, version 0.3.
 const (
 	agentsRoot      = "agents" // of subjects, name of the services, queue group
 	agentsProtocol  = "0.3"

@@ -2,7 +2,7 @@ package nats
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// What becomes of a message that is carried.
+// The fates of a message between NATS and MQTT.
 const (
 	carried   = "carried"
 	refused   = "refused"   // by policy or by a limit

@@ -19,7 +19,7 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress is how far a backup is written, or read.
+// Progress is the part of a backup that is written, or read.
 type Progress = store.Progress
 
 // Write writes everything that a stopped bridge knows, and returns what that is

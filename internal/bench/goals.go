@@ -67,8 +67,8 @@ const (
 	bridgeName    = "aibridge"
 )
 
-// Goals are what the project is held to where it is measured under load, in the order
-// of the table.
+// Goals are the speeds that the project is held to under load, in the order of the
+// table.
 func Goals() (all []Goal) {
 	call := func(callers string, window int) Place {
 		return Place{fmt.Sprintf(invokeName+", %s, window %d", callers, window), bridgeName}

@@ -232,7 +232,7 @@ func (r Row) remarks() string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f KiB a client, %s", float64(r.PerClient)/1024, r.faults()), ", ")
 }
 
-// faults are what went wrong, "" if nothing did.
+// faults are the failures in words, "" if there were none.
 func (r Result) faults() string {
 	var said []string
 	for _, wrong := range []struct {

@@ -29,8 +29,8 @@ import (
 // [Clock.Settled] follows it.
 const Hold = 10 * time.Minute
 
-// tolerance is how far the system's clock may run away from the steady one
-// between two looks without having been set.
+// tolerance is the difference of the system's clock to the steady one between two
+// looks that does not mean that it was set.
 const tolerance = 2 * time.Second
 
 // A Clock is safe for use by several goroutines. Make it with [New].

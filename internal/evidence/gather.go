@@ -194,7 +194,7 @@ func (l *Log) enqueue(c *commands.Claim, done func(error)) error {
 	if l.closed {
 		return protocol.Errorf(protocol.ShuttingDown, "the claims are closed")
 	}
-	// Whoever enqueues is bounded by the calls that may be in flight: the
+	// The queue is bounded by the calls that may be in flight: the
 	// batch may well become larger than those of callers that wait.
 	l.calls.Add(1)
 	l.addClaim(c)

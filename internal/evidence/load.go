@@ -202,7 +202,7 @@ func unfinished(data []byte, err error) bool {
 		return true
 	}
 	length := int(binary.LittleEndian.Uint32(data[8:]))
-	// What a file system had no time to write is zeros.
+	// The bytes that a file system had no time to write are zeros.
 	whole := length >= groupHead-frameHead && length <= len(data)-frameHead && data[frameHead+length-1] != 0
 	return !whole
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// How long a body may take to arrive.
+// The times within which a body arrives.
 const (
 	within   = 30 * time.Second // in all
 	patience = 5 * time.Second  // before its first byte, and with one that is slow later

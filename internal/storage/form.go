@@ -222,8 +222,8 @@ func (o *Options) copyState(ctx context.Context, nats *natsd.Server) (summary st
 	return summary, store.Passing(err), err
 }
 
-// aloneContents is where a bridge that was alone had the contents of files: in its
-// folder unless it was told otherwise.
+// aloneContents is the place of the contents of files of a bridge that was alone: its
+// folder, unless it was told otherwise.
 func aloneContents(c config.Config) string {
 	if _, err := os.Stat(c.VFSDir()); err != nil && c.VFS.Store != "folder" {
 		return "nats"

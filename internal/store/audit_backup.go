@@ -76,7 +76,7 @@ type trailRestorer struct {
 // importBytes is the part of an earlier version's trail that makes a block.
 const importBytes = 256 << 10
 
-// What a group of an earlier version's trail begins with, and a block.
+// The first bytes of a group of an earlier version's trail, and of a block.
 const (
 	importedMagic = "aba1"
 	blockMagic    = "abe1"

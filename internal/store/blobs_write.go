@@ -24,8 +24,8 @@ const (
 	blobWindow = 16        // messages on their way at once
 )
 
-// What readers need to jump: which chunk of its object a message is, counted
-// from 0, and at which sequence the first one is.
+// The headers by which readers jump: the number of the chunk in its object, counted
+// from 0, and the sequence of the first one.
 const (
 	chunkNumber = "Aibridge-Chunk"
 	firstChunk  = "first"

@@ -79,7 +79,7 @@ func newRecordLog(s *Store, stream, subject string) recordLog {
 // append stores a record and returns the sequence of its first message. After
 // an error the same record may be appended again; it goes on where it failed.
 //
-// What an earlier append has in flight may arrive at any time, also after
+// The messages of an earlier append may arrive at any time, also after
 // settle has looked for it. So a log that does not end where it did is looked
 // at once more: only another process's message is a failure.
 func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err error) {

@@ -222,7 +222,7 @@ func (s *Store) message(op Op, guard uint64) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// How NATS's key-value buckets mark a removed key.
+// The mark of a removed key in NATS's key-value buckets.
 const (
 	kvOperation = "KV-Operation"
 	kvDelete    = "DEL"

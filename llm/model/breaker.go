@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// How a breaker behaves.
+// The behaviour of a breaker.
 const (
 	openAfter   = 3                // failures in a row
 	firstPause  = time.Second      // doubled each time, with jitter

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What each has a budget of its own.
+// The kinds of parties that each have a budget of their own.
 const (
 	perPrincipal = "principal"
 	perKey       = "key" // an API key, whichever client shows it

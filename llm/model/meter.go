@@ -5,8 +5,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// What the answers that are being read may have together, in bytes as they come
-// from providers. What the process holds of them is some times as much.
+// The bound of all answers that are being read, in bytes as they come from
+// providers. The process holds some times as much for them.
 const (
 	answerBytes = 128 << 20
 	meterStep   = 64 << 10 // is taken at a time

@@ -112,7 +112,7 @@ func (s *Spending) clone() *Spending {
 // Others stands for those whose spending is not told apart any more.
 const Others = "(others)"
 
-// How much the ledger keeps. A space that has reached its bound tells less
+// The bounds of the ledger. A space that has reached its bound tells less
 // apart: first no runs, then only models and providers, whose
 // number the configuration bounds.
 const (

@@ -18,7 +18,7 @@ type Patience struct {
 	Expires int64 `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"time for which a decision is of use; undecided by then the model is told so, and answers without the call; the bridge's setting if absent, or if that is less"`
 }
 
-// wait is how long the call itself waits, less than zero for what is configured.
+// wait is the time that the call itself waits, less than zero for the configured one.
 func (p Patience) wait() time.Duration {
 	if p.Wait == nil {
 		return -1

@@ -56,7 +56,7 @@ func (s *Service) fits(kept []byte, more int) error {
 	return nil
 }
 
-// keptRunning is how many times as much as a task that waits one may keep that
-// goes on, and how long a result may be. With its encoding it stays below what
-// the store takes.
+// keptRunning is the multiple of the bytes of a waiting task that one which goes on
+// may keep, and that a result may have. With its encoding it stays below the largest
+// record of the store.
 const keptRunning = 4

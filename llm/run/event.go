@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// What a run tells on its way. Each event is about a message with an id that
+// The events of a run. Each one is about a message with an id that
 // stays: C03 is what the model says in its third turn, C03.1 the first call
 // of it, and an event with the same id replaces the earlier one, but for
 // a delta, which adds to it.

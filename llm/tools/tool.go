@@ -59,7 +59,7 @@ type Parameter struct {
 	Example       json.RawMessage `json:"example,omitempty"`
 }
 
-// What Declaration.Risk says.
+// The values of Declaration.Risk.
 const (
 	RiskAsk  = "ask"  // a person has to agree to every call
 	RiskDeny = "deny" // no model may call it
@@ -97,7 +97,7 @@ type Declaration struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 
-	// What it takes, one of both: declared here, or a JSON Schema of an object
+	// Its parameters, one of both: declared here, or a JSON Schema of an object
 	// that came with a skill or a server. Neither means nothing at all.
 	Parameters []Parameter     `json:"parameters,omitempty"`
 	Schema     json.RawMessage `json:"schema,omitempty"`

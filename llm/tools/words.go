@@ -11,7 +11,7 @@ type term struct {
 	weight float32
 }
 
-// What a word counts, by where it stands.
+// The weights of a word, by its place.
 const (
 	weightName      = 3
 	weightTitle     = 2

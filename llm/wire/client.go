@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What one answer of a provider may cost.
+// The bounds of one answer of a provider.
 const (
 	maxEvent = 16 << 20 // bytes of one event: images come whole
 	maxBody  = 64 << 20 // of an answer that is no stream

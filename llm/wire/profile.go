@@ -24,7 +24,7 @@ type Profile struct {
 // Thinking is the way models are asked to reason.
 type Thinking int
 
-// How models are asked to reason.
+// The ways to ask a model to reason.
 const (
 	ThinkingUnknown Thinking = iota
 	ThinkingNever            // they do not reason

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/internal/fair"
 )
 
-// How many calls of endpoints that nobody waits for run at once, and how many
-// wait.
+// The numbers of calls of endpoints, for which nobody waits, that run at once and
+// that are queued.
 const (
 	maxEndpointCalls = 64
 	maxWaiting       = 16384

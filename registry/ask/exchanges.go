@@ -33,7 +33,7 @@ type exchange struct {
 	call   *commands.Call // it is for, whose memory it may be in; nil for a durable one
 	done   atomic.Bool    // no event is passed on any more
 
-	// How the request went. Guarded by the exchanges until the exchange has
+	// The way of the request. Guarded by the exchanges until the exchange has
 	// ended, and fixed then.
 	bridge   Bridge             // that sends it on, zero for this one
 	line     commands.Line      // it was sent over, nil for other ways

@@ -99,7 +99,7 @@ func (s *Schema) Misspelt() []schemaword.Misspelling { return s.misspelt }
 // Formats says what the keyword format does.
 type Formats bool
 
-// What the keyword format does.
+// The meanings of the keyword format.
 const (
 	Annotate Formats = false // as the schema's draft says: nothing, since 2019-09
 	Assert   Formats = true  // values must have the format

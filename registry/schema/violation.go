@@ -53,7 +53,7 @@ func violationOf(err *jsonschema.ValidationError) Violation {
 func visit(err *jsonschema.ValidationError, found func(Violation)) {
 	switch err.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.Contains, *kind.MinContains, *kind.PropertyNames:
-		// What their subschemas had against the value says little: any of
+		// The violations of their subschemas say little: any of
 		// them could have been meant.
 	default:
 		if len(err.Causes) > 0 {

@@ -46,7 +46,7 @@ type QueryResult struct {
 	Silent  []string `json:"silent,omitempty" doc:"bridges of the cluster that did not answer: the latest they have recorded may be missing, and comes later"`
 }
 
-// How much one query looks at before it answers with what it has.
+// The bounds of one query: it answers with the entries found so far.
 const (
 	maxBlocks  = 2000 // that were read
 	maxEntries = 100_000

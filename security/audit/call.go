@@ -17,8 +17,8 @@ func (t *Trail) Wants(effect commands.Effect, code protocol.Code) bool {
 	case effect == commands.Read:
 		return refusal(code)
 	}
-	// What found no room was neither decided nor done; a flood of it must not
-	// become a flood here.
+	// A call that found no room was neither decided nor done; a flood of such calls
+	// must not become a flood here.
 	return code != protocol.Busy && code != protocol.RateLimited && code != protocol.ShuttingDown
 }
 

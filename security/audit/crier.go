@@ -2,7 +2,7 @@ package audit
 
 import "time"
 
-// How many events of security operators are told of.
+// The rate at which operators are told of events of security.
 const (
 	tellRate  = 10 // a second
 	tellBurst = 50 // at once

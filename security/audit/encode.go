@@ -29,7 +29,7 @@ const (
 	timeFormat = "2006-01-02T15:04:05.000Z"
 )
 
-// What an entry has, as flags.
+// The flags of an entry.
 const (
 	isSecurity = 1 << iota
 	isAsync

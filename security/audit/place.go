@@ -43,7 +43,7 @@ const (
 	maxCursor = 20_000
 )
 
-// What the text of a cursor begins with.
+// The first letter of a cursor.
 const (
 	goesForward  = 'f'
 	goesBackward = 'b'

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How refusals that are alike are put together.
+// The bounds within which refusals that are alike are put together.
 const (
 	repeatWindow = time.Minute
 	maxRefused   = 8192 // sorts of refusals that are known at a time

@@ -9,7 +9,7 @@ type Settings struct {
 	Arguments string `yaml:"arguments" doc:"form in which the arguments of tools are recorded that models call: sealed (opened for who may query the trail), shown, none"`
 }
 
-// How the arguments of tools are recorded.
+// The forms in which the arguments of tools are recorded.
 const (
 	ArgumentsSealed = "sealed"
 	ArgumentsShown  = "shown"

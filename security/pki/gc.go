@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How long records of no more use are kept for people to look at.
+// The times for which records of no more use are kept for people to look at.
 const (
 	keepExpired   = 365 * day // certificates after their end
 	keepDecided   = 30 * day  // requests after their decision, or without one

@@ -11,7 +11,7 @@ import (
 )
 
 // shapes begin the schema with how somebody asks. Names that may be missing end in "?"; ask with "has" before.
-const shapes = `// How somebody asks.
+const shapes = `// The circumstances of a request.
 type Circumstances = {
   time: datetime,
   door: String,              // mqtt, http, ws

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How long keys are believed.
+// The times for which keys are believed.
 const (
 	refreshEvery = 5 * time.Minute  // in the background
 	refreshSoon  = 10 * time.Second // at the earliest: after a failure, or for an unknown key

@@ -2,7 +2,7 @@ package mirror
 
 import "time"
 
-// maxAhead is how far a clock elsewhere may be ahead to be believed.
+// maxAhead is the lead up to which a clock elsewhere is believed.
 const maxAhead = 24 * time.Hour
 
 // A clock is hybrid: it follows the wall clock, but never goes back, and is

@@ -15,8 +15,8 @@ type fingerprint struct {
 	read  int64 // when reading began, Unix nanoseconds
 }
 
-// How coarse the times of files may be: a change that soon after reading
-// might not show in them.
+// The coarseness of the times of files: a change that soon after a reading might not
+// show in them.
 const (
 	coarseChange  = int64(40 * time.Millisecond) // time of change, kept by the kernel's clock
 	coarseModTime = int64(2 * time.Second)       // where there is only the other one

@@ -151,7 +151,7 @@ func (w *Watcher) remove(at string, watch *Watch) {
 	}
 }
 
-// How long a file must have been left alone before it is carried over in real
+// The time that a file must have been left alone before it is carried over in real
 // time, and the longest that a busy folder waits.
 const (
 	settleDown   = 50 * time.Millisecond

@@ -111,7 +111,7 @@ func templateOf(platform, field string) string {
 	return strings.TrimSuffix(field, "_topic") + "_template"
 }
 
-// state is what capabilities answered as Home Assistant reads it: every value
+// state renders the answers of capabilities as Home Assistant reads them: every value
 // by its key, null for what is not known.
 func (d *Device) state(answers map[protocol.CapabilityID]any) []byte {
 	told := map[string]any{}

@@ -182,7 +182,7 @@ func (p *proxy) reopen(ctx context.Context, m *message) bool {
 	return true
 }
 
-// How often a stream that broke is opened anew.
+// The pauses before a broken stream is opened anew.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second

@@ -24,8 +24,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// How many messages may be under way at once, and how long what is under way
-// at the end of the input may still take.
+// The number of messages that may be under way at once, and the time that these have
+// after the end of the input.
 const (
 	maxUnderWay = 64
 	patience    = 5 * time.Second

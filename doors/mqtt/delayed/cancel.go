@@ -27,7 +27,7 @@ func (p CancelParams) Target() commands.Resource {
 	return commands.Resource{Type: "delayed", ID: p.ID}
 }
 
-// tooLate is how long before its time a message cannot be cancelled any more: the
+// tooLate is the time before its publication in which a message cannot be cancelled: the
 // bridge that publishes it may have begun.
 const tooLate = time.Second
 

@@ -16,7 +16,7 @@ type DrainReport struct {
 	Told    int           `json:"told"`    // 0x9D, and where to
 	Kept    int           `json:"kept"`    // kept sessions that were found again
 
-	// How long clients had no connection: half of them, all but a hundredth, and all.
+	// The times without a connection: of half of the clients, all but a hundredth, and all.
 	AwayHalf    time.Duration `json:"away_half"`
 	AwayMost    time.Duration `json:"away_most"`
 	AwayLongest time.Duration `json:"away_longest"`

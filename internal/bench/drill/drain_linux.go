@@ -327,7 +327,7 @@ func (s *sender) finish(ctx context.Context) error {
 		return err
 	}
 	acked := s.acked()
-	// What does not come is counted.
+	// The messages that do not come are counted.
 	_ = s.drain.cluster.until(ctx, "all has come", func(context.Context) error {
 		for number := range acked {
 			if !s.drain.of(number).has(number) {

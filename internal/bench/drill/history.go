@@ -12,7 +12,7 @@ import (
 // A Kind says what happened.
 type Kind string
 
-// What clients see.
+// The events that clients see.
 const (
 	Opened     Kind = "opened"     // a connection was accepted; Present: with the session there was
 	Subscribed Kind = "subscribed" // all subscriptions of a connection stand

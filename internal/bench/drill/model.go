@@ -186,7 +186,7 @@ func stepAsked(arguments string) (string, bool) {
 	return j.Job, true
 }
 
-// heardCode is what a model heard of a step: "" that it was done.
+// heardCode is the error code that a model heard of a step, "" if it was done.
 func heardCode(step, text string) string {
 	if strings.Contains(text, `"job":"`+step+`"`) {
 		return ""

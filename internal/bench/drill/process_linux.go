@@ -46,7 +46,7 @@ func (p *process) launch() error {
 	}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	// What is set for the bridge of whoever runs the drill is not for these.
+	// The settings for the own bridge of the one who runs the drill are not for these.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AIBRIDGE_") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	exited, started := make(chan struct{}), make(chan error)

@@ -105,7 +105,7 @@ func (d *drill) round(ctx context.Context, r Round) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// What is still out of order would be blamed on the next fault.
+	// A disorder that is left would be blamed on the next fault.
 	return d.cluster.until(ctx, "all runs again", d.cluster.whole)
 }
 

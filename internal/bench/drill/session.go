@@ -10,8 +10,8 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 )
 
-// How long a client waits for a sign of life before it goes elsewhere, and how
-// far that grows while it finds none: on a slow machine clients become patient.
+// The time that a client waits for a sign of life before it goes elsewhere, and the
+// bound of its growth while there is none: on a slow machine clients become patient.
 const (
 	shortPatience = 2 * time.Second
 	longPatience  = time.Minute

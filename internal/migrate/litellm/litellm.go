@@ -25,7 +25,7 @@ type Models struct {
 	Notes  []migrate.Note
 }
 
-// What a configuration may have.
+// The bounds of a configuration.
 const (
 	maxBytes       = 1 << 20
 	maxDeployments = 1000

@@ -178,7 +178,7 @@ func (u *unzipper) unpack(f *zip.File, name string) error {
 		return damaged(name, "the entry is damaged")
 	}
 	defer r.Close()
-	// What the entry says of its size is only believed as far as it is small.
+	// The size that the entry claims is only believed as far as it is small.
 	bound := min(u.limits.File, u.limits.Total-u.total)
 	if packed := int64(f.CompressedSize64); packed < bound/u.limits.Ratio {
 		bound = min(bound, max(smallFile, packed*u.limits.Ratio))

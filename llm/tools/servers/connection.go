@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How long things with a server may take, and how often they are done.
+// The times that exchanges with a server may take, and the pauses between them.
 const (
 	connectTimeout = 30 * time.Second
 	partTimeout    = 3 * time.Second

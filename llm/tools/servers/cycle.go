@@ -12,7 +12,7 @@ import (
 // itself, it does not take from another one what that has from elsewhere, and
 // calls say how many others they are within.
 
-// What bridges tell each other.
+// The marks by which bridges know each other.
 const (
 	capabilityKey = "aibridge"        // experimental capability of the server
 	sourceKey     = "aibridge/source" // in the _meta of a tool

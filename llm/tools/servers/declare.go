@@ -19,7 +19,7 @@ const (
 	sourcePrefix = "mcp:"
 )
 
-// How much is taken of what a server declares.
+// The bounds of the declarations of a server.
 const (
 	maxTools       = 512
 	maxDeclaration = 64 << 10 // bytes of JSON of one tool

@@ -39,8 +39,8 @@ const (
 	spaceDevices = 1024
 )
 
-// How long a device may take to say that it is there, and the version of MCP that is
-// spoken with it: the one that MCP over MQTT is specified for.
+// The time within which a device answers a ping, and the version of MCP that is spoken
+// with it: the one that MCP over MQTT is specified for.
 const (
 	pingTimeout   = 10 * time.Second
 	deviceVersion = "2025-03-26"

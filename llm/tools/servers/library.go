@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How much is taken of what a server lists besides tools. Declarations are
+// The bounds of the lists of a server besides its tools. Declarations are
 // bounded by maxDeclaration, all of one list by maxList.
 const (
 	maxResources = 2000

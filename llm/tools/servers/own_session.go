@@ -61,8 +61,8 @@ func outsideOfCalls(context.Context, *sdk.CreateMessageWithToolsRequest) (*sdk.C
 	return nil, unasked(codeRejected, "models are asked on behalf of a call of a tool, and only within its session")
 }
 
-// capabilities are what the server may ask for during the call: what is configured, and
-// the caller can be asked for.
+// capabilities are those of the configured ones that the caller has as well: the server
+// may use them during the call.
 func (a *inquiry) capabilities() *sdk.ClientCapabilities {
 	c := a.of.capabilities()
 	if a.answerer() == nil {
@@ -83,8 +83,8 @@ func (a *inquiry) answerer() func(context.Context, *sdk.CreateMessageWithToolsRe
 	return a.answer
 }
 
-// capabilities are what a server may ask of the bridge: nothing that is not configured
-// for it.
+// capabilities are the ones that are configured for the server: it may ask the bridge
+// for nothing else.
 func (l *connection) capabilities() *sdk.ClientCapabilities {
 	c := new(sdk.ClientCapabilities)
 	if l.config.Sampling.On {

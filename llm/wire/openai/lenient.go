@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// What services on this wire send in more than one form.
+// The fields that services on this wire send in more than one form.
 
 // content is text, null, or a list of parts.
 type content struct {

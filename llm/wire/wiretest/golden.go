@@ -21,7 +21,7 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 )
 
-// What a test writes down, see package scripted.
+// The conversation that a test writes down, see package scripted.
 type (
 	Reply   = scripted.Reply
 	Request = scripted.Request

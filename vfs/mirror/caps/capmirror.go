@@ -43,9 +43,9 @@ type capMirror struct {
 	closing bool // no more engines
 }
 
-// How long changes of a Cap are gathered before its files are written again,
-// how long until a failure is tried again, the longest until a folder that
-// cannot be opened is, and how long an engine with nothing to do stays open.
+// The time for which changes of a Cap are gathered before its files are written again,
+// the pause before a failure is tried again, the longest one before a folder that
+// cannot be opened is, and the time that an idle engine stays open.
 const (
 	gather    = 100 * time.Millisecond
 	retry     = 2 * time.Second

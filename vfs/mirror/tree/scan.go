@@ -117,7 +117,7 @@ func (f *Folder) twins(prefix string, names []string, known func(string) bool) m
 	return twins
 }
 
-// claim is how good the claim of a path to its name is: an empty folder has
+// claim is the strength of a path's claim to its name: an empty folder has
 // none, a folder that is mirrored already the best.
 func (f *Folder) claim(path string, known func(string) bool) int {
 	if known != nil && known(path) {
