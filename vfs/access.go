@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Group is a group of files as far as it has an owner.
+// A Group is the record of a group of files: its owner.
 type Group struct {
 	Space protocol.SpaceID `json:"space"`
 	Name  string           `json:"name"`
@@ -16,7 +16,7 @@ type Group struct {
 	Since int64            `json:"since"` // Unix ms
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the group uses.
 func (g *Group) KeptFor() protocol.Party { return g.Owner }
 
 func groupKey(space protocol.SpaceID, name string) string { return string(space) + "/" + name }
@@ -33,9 +33,9 @@ func capGroup(name string) (id protocol.CapID, group protocol.GroupID, ok bool) 
 }
 
 // MayUseFiles reports whether a principal may read or write the files of a
-// group. It is asked on the message path.
+// group. It is called for every message, so it must be fast.
 //
-//   - The files of a Cap's group (CAP:GROUP) are for those who take part in it.
+//   - The files of a Cap's group (CAP:GROUP) are for its participants.
 //   - The mirror ("cap") is read by those who take part in the Cap whose folder
 //     it is, and they write below its disk; the rest the bridge writes.
 //   - Any other group belongs to the principal that wrote its first file, and
@@ -63,8 +63,8 @@ func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool)
 // file was ever written to them.
 const nowhere protocol.SpaceID = "\x00"
 
-// hidden reports whether a group is somebody else's, and is to be as if nobody
-// had written to it: whoever asks for its files learns nothing of it.
+// hidden reports whether a group belongs to another principal and is not shared
+// with this one, which then sees an empty group and learns nothing of its files.
 func (s *Service) hidden(who *protocol.Principal, group string) bool {
 	_, _, ofCap := capGroup(group)
 	return !ofCap && !s.MayUseFiles(who, group, false)

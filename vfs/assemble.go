@@ -30,16 +30,16 @@ type assembly struct {
 	// whole, and this is nil.
 	apart  hash.Hash
 	before []byte   // state of the whole before the chunks that are being added
-	fresh  [][]byte // of those, the ones that are written
+	fresh  [][]byte // those of them that are written to the own blob
 	near   []byte   // a piece of the base
 }
 
-// The bounds of what a version shares.
+// The bounds of the chunks that a version shares with others.
 const (
 	// maxShared is the number of blobs of other versions that one may share. Each is a
 	// key in its record.
 	maxShared = 16
-	// foldTo is the number that is left of too many.
+	// foldTo is the number of shared blobs that fold leaves of more than maxShared.
 	foldTo = maxShared / 2
 )
 
@@ -64,8 +64,7 @@ func (a *assembly) abort() {
 	}
 }
 
-// readAll takes a content to its end. One that is too small for a list gets
-// none.
+// readAll takes a content to its end. A content below minChunked gets no list.
 func (a *assembly) readAll(r io.Reader) error {
 	buf := make([]byte, minChunked)
 	for {
@@ -175,7 +174,7 @@ func (a *assembly) inBase(i int, chunk []byte) bool {
 	for piece := range slices.Chunk(chunk, comparePiece) {
 		near := a.near[:len(piece)]
 		if _, err := io.ReadFull(b, near); err != nil || !bytes.Equal(near, piece) {
-			return false // what cannot be read is written anew
+			return false // a chunk that cannot be read is written anew
 		}
 	}
 	return true
@@ -237,10 +236,10 @@ func (a *assembly) isApart() bool {
 	return a.own != a.list.size
 }
 
-// fold writes chunks anew of which sharing would cost more than it saves: those
-// of a blob of which less than half is still needed, so that no version keeps
-// more than twice its size from being collected, and those of the blobs of
-// which least is needed, if there are too many.
+// fold writes chunks anew where sharing costs more than it saves: the chunks of
+// every blob of which less than half is still needed, so that a version keeps at
+// most twice its size from being collected; and, if there are too many blobs, the
+// chunks of the least needed ones.
 func (a *assembly) fold() error {
 	needed := make([]int64, len(a.list.shared)+1)
 	for i, at := range a.list.spots {
@@ -284,7 +283,7 @@ func (a *assembly) bring(i int) error {
 	return a.write(chunk)
 }
 
-// errBaseDamaged is that a content cannot be made of the version before.
+// errBaseDamaged is the failure to make a content from the version before it.
 var errBaseDamaged = errors.New("vfs: the version before is damaged")
 
 func (a *assembly) readBase(i int, chunk []byte) error {

@@ -89,8 +89,8 @@ func (s *Space) writingOf(group string, c *Content) *writing {
 	return &writing{Space: s, group: group, path: c.Path, options: c.PutOptions, content: content}
 }
 
-// finish writes contents and records, and gives back the reservation. What
-// somebody else changed meanwhile is tried again alone.
+// finish writes contents and records, and gives back the reservation. A file that
+// another writer changed meanwhile is tried again alone.
 func (s *Space) finish(ctx context.Context, todo []batched, results []Result) {
 	if err := s.commitAll(ctx, todo); err != nil {
 		for _, w := range todo {

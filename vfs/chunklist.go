@@ -13,8 +13,8 @@ import (
 type ListRef struct {
 	Offset int64 `json:"at"`    // in the blob
 	Length int64 `json:"bytes"` // of the list, which ends the blob
-	// Apart says that the content is not in one piece from the blob's beginning
-	// up to the list, but where the list says.
+	// Apart says that the content is not in one piece from the blob's beginning up
+	// to the list: its chunks are at the places in the list.
 	Apart bool `json:"apart,omitempty"`
 	// Shared are the blobs of other versions that have chunks of this one too.
 	Shared []Share `json:"shared,omitempty"`
@@ -26,8 +26,7 @@ type Share struct {
 	Size int64  `json:"bytes"` // of the whole blob
 }
 
-// A chunkList says of every chunk of a large content which SHA-256 it has and
-// where it is.
+// A chunkList holds the SHA-256 and the place of every chunk of a large content.
 type chunkList struct {
 	size   int64   // of the content, in bytes
 	shared []Share // blobs besides the version's own
@@ -51,12 +50,12 @@ type state struct {
 
 // The bounds of a list.
 const (
-	// minChunked is from which size on contents have a list, in bytes.
+	// minChunked is the size from which contents have a list, in bytes.
 	minChunked = 4 * ChunkSize
-	// maxChunked is up to which size they do.
+	// maxChunked is the size up to which contents have a list, in bytes.
 	maxChunked = 64 << 30
-	// stateEvery is after how many chunks the state of the hash is kept: what
-	// is hashed again of the part before the first change is shorter.
+	// stateEvery is the number of chunks between two states of the hash that are
+	// kept. It bounds the chunks before the first change that are hashed again.
 	stateEvery = 32
 	// maxListShared bounds the blobs that a list names.
 	maxListShared = 64

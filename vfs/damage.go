@@ -16,7 +16,7 @@ import (
 // once a later version refers to it: writers reuse no damaged blob, so it was written
 // anew by then.
 
-// damageTime bounds how long a reader waits for what it found to be kept.
+// damageTime bounds the time that a reader waits until the damage it found is stored.
 const damageTime = 5 * time.Second
 
 // broken reports whether a blob of a place is known to be damaged. The index
@@ -40,14 +40,15 @@ func (x *index) isBroken(p blobPosition) bool {
 }
 
 // damage notes that the content at a place is damaged, and returns since which
-// version. Which of several blobs it is does not matter: none is relied on.
+// version. It does not matter which of several blobs is damaged: no later version
+// relies on any of them.
 func (x *index) damage(p blobPosition, now time.Time) (since uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for blob := range p.blobs() {
 		b := x.blobs[blob]
 		if b == nil {
-			continue // nobody needs it any more
+			continue // no version needs it any more
 		}
 		if !b.broken() {
 			b.damaged = x.number(now)
@@ -90,8 +91,8 @@ func (s *Store) noteDamage(ctx context.Context, r *Record, v *Version) {
 // sizes are those of the blobs looked at so far; -1 for one that is lost.
 type sizes map[string]int64
 
-// probe looks whether the present blob of a content is as long as it
-// should be, before anybody relies on it. What its bytes are is not read.
+// probe checks the length of a content's present blobs before a version relies on
+// them. It does not read their bytes.
 func (w *writing) probe(ctx context.Context, known sizes) {
 	if w.content.size == 0 {
 		return
@@ -141,7 +142,7 @@ func (s *Store) shorter(ctx context.Context, blob string, length int64, known si
 	if !ok {
 		var err error
 		if size, err = s.sizeOf(ctx, blob); err != nil {
-			return false // who needs the blob will be told
+			return false // the reader that needs the blob gets the error
 		}
 		known[blob] = size
 	}

@@ -3,7 +3,7 @@
 // has a path in its group, an id it keeps for life, and a version that rises
 // with every change.
 //
-// [Files] is the interface of a VFS to everybody else, be it the bridge's own
-// [Store] or one of somebody else (package remote). Any implementation
-// passes the tests of package vfstest.
+// [Files] is the interface of a VFS to its users: of the bridge's own [Store] and
+// of a foreign VFS (package remote). Any implementation passes the tests of package
+// vfstest.
 package vfs

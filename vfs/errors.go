@@ -2,7 +2,7 @@ package vfs
 
 import "github.com/aibridge/aibridge/protocol"
 
-// The errors of [Files], for those who implement it.
+// The errors of [Files], for its implementations.
 
 // NoFile is the 4003 for a path.
 func NoFile(group, path string) error {

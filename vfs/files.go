@@ -62,7 +62,7 @@ func ParseSum(text string) (Sum, error) {
 // PutOptions say what a writer knows of the content it sends.
 type PutOptions struct {
 	// IfVersion is the version the file must have, 0 for a file that must not
-	// be there; else 3003. Nil replaces whatever is there.
+	// be there; else 3003. Nil replaces any version.
 	IfVersion *uint64
 	// Size is the number of bytes to come, -1 if it is not known. Fewer or
 	// more are refused with 4002.
@@ -105,13 +105,13 @@ type Files interface {
 	Open(ctx context.Context, group, path string, version uint64) (io.ReadSeekCloser, File, error)
 
 	// Put makes what r holds the file's new version, and returns when that is
-	// durable. Until then, and if anything fails, everybody sees the version
-	// before. Content that is there already makes no new version.
+	// durable. Until then, and after a failure, readers see the version before.
+	// Content equal to the current version's makes no new version.
 	Put(ctx context.Context, group, path string, r io.Reader, o PutOptions) (File, error)
 
-	// Delete makes a version that says the file is gone, and returns it. It is
-	// listed for a while to those who ask for deleted files, then forgotten.
-	// IfVersion 0 is any version.
+	// Delete makes a version that says the file is gone, and returns it. For a
+	// while, List yields it to callers that ask for deleted files; then it is
+	// forgotten. IfVersion 0 is any version.
 	Delete(ctx context.Context, group, path string, ifVersion uint64) (File, error)
 
 	// List lists the files whose path begins with prefix, by path in the order
@@ -142,14 +142,14 @@ type Result struct {
 }
 
 // A Batcher is implemented by [Files] to which many small files are written
-// quicker at once. The results are in the order of the batch; each file stands
-// for itself, as if it had been put alone. The error says that nothing at all
+// quicker at once. The results are in the order of the batch; each file succeeds or
+// fails by itself, as if it had been put alone. An error means that nothing at all
 // was done.
 type Batcher interface {
 	PutBatch(ctx context.Context, group string, batch []Content) ([]Result, error)
 }
 
-// A Whole is a file with all of its content, or why it cannot be had: exactly
+// A Whole is a file with all of its content, or the error of reading it: exactly
 // one of both.
 type Whole struct {
 	File File
@@ -159,8 +159,8 @@ type Whole struct {
 
 // A BatchGetter is implemented by [Files] from which many small files are read
 // quicker at once. It reads the current versions, in the order of the paths,
-// and checks the contents; each file stands for itself. What does not fit into
-// [MaxBatchBytes] with those before it is 1004. The error says that nothing at
+// and checks the contents; each file stands for itself. A file that does not fit
+// into [MaxBatchBytes] with those before it is 1004. An error means that nothing at
 // all was read.
 type BatchGetter interface {
 	GetBatch(ctx context.Context, group string, paths []string) ([]Whole, error)

@@ -26,7 +26,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// CollectGarbage does one round of what Run does. One at a time may be under way.
+// CollectGarbage does one of the rounds of [Store.Run]. At most one round may be under
+// way.
 func (s *Store) CollectGarbage(ctx context.Context) {
 	forgotten, given := s.forget(ctx), s.giveUp(ctx)
 	orphans, err := s.findOrphans(ctx)
@@ -82,8 +83,8 @@ func (s *Store) forget(ctx context.Context) (n int) {
 	return n
 }
 
-// findOrphans notes blobs that no record names, so that they are collected
-// when they are old enough to be nobody's work in progress: a crash left them.
+// findOrphans notes blobs that no record names, so that they are collected once
+// they are too old to belong to a write in progress: a crash left them.
 func (s *Store) findOrphans(ctx context.Context) (n int, err error) {
 	x := s.index
 	err = s.opts.Blobs.All(ctx, func(key string, modified time.Time) bool {
@@ -111,9 +112,9 @@ func (s *Store) collect(ctx context.Context) (n int) {
 	return n
 }
 
-// Hold keeps every blob that is there, though nobody needs it any more, until
-// release is called: for a backup, which copies the blobs some time after the
-// records that name them. The second release does nothing.
+// Hold keeps every blob, needed or not, until release is called: for a backup,
+// which copies the blobs some time after the records that name them. A second
+// release does nothing.
 func (s *Store) Hold() (release func()) {
 	x := s.index
 	x.mu.Lock()
@@ -146,7 +147,7 @@ func (b *blobUse) unneeded(since time.Time) bool {
 	return b.refs == 0 && b.pins == 0 && !b.dying && b.idle.Before(since)
 }
 
-// remove removes a blob, unless it is needed after all. Who wants to write the same one
+// remove removes a blob, unless it is needed after all. A writer of the same blob
 // waits meanwhile.
 func (s *Store) remove(ctx context.Context, key string) bool {
 	x := s.index

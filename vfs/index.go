@@ -51,11 +51,11 @@ type content struct {
 	refs int
 }
 
-// A blobUse says who needs a blob.
+// A blobUse counts the versions and writers that need a blob.
 type blobUse struct {
 	refs  int       // versions that have their content here, or a part of it
 	pins  int       // writers that rely on it
-	idle  time.Time // since when nobody needs it
+	idle  time.Time // the time since which it is not needed
 	dying bool      // is being removed
 
 	damaged uint64 // since which version it is known to be damaged

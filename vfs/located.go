@@ -77,7 +77,7 @@ func together(a, b Files) bool {
 }
 
 // Move is [Copy] of a file that is deleted afterwards, if it is unchanged: a file
-// that somebody writes meanwhile stays, beside its copy.
+// that is written meanwhile stays, beside its copy.
 func Move(ctx context.Context, from, to Located, o PutOptions) (File, error) {
 	f, err := from.Files.Stat(ctx, from.Group, from.Path)
 	if err != nil {

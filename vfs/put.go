@@ -82,7 +82,7 @@ type writing struct {
 	result   *Record
 }
 
-// run tries until nobody else changes the same file meanwhile.
+// run tries again as long as other writers change the same file meanwhile.
 func (w *writing) run(ctx context.Context) (File, error) {
 	defer w.unpin()
 	w.probe(ctx, make(sizes))
@@ -130,7 +130,7 @@ func (w *writing) reserve() (*File, error) {
 	if live {
 		current = r.current().Number
 	} else if r != nil && w.options.IfVersion != nil && *w.options.IfVersion == r.current().Number {
-		current = *w.options.IfVersion // who knows of the deletion may replace it
+		current = *w.options.IfVersion // a writer that knows of the deletion may replace it
 	}
 	if o := w.options.IfVersion; o != nil && *o != current && !(*o == 0 && !live) {
 		return nil, VersionConflict(w.path, *o, current)

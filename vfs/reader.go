@@ -47,9 +47,9 @@ func (s *Store) lost(ctx context.Context, r *Record, v *Version, err error) erro
 	return err
 }
 
-// A reader reads the content of one version. Who reads all of it from the
-// beginning does not get the end of one that is damaged, and so cannot take it
-// for whole.
+// A reader reads the content of one version. A caller that reads it all from the
+// beginning does not get the end of a damaged content, so it cannot take it for
+// whole.
 type reader struct {
 	ctx     context.Context
 	store   *Store

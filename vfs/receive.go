@@ -10,7 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// smallContent is up to where contents are held in memory and share blobs.
+// smallContent is the size up to which contents are held in memory and share blobs, in
+// bytes.
 const smallContent = 64 << 10
 
 // A received content was read to its end and checked, and waits to become a

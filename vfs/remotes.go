@@ -13,11 +13,11 @@ type Remote struct {
 	Space protocol.SpaceID `json:"space"`
 	ID    protocol.VFSID   `json:"vfs_id"`
 	URL   string           `json:"vfs_url"`
-	// Group is the group whose files are there, "" for all that have no VFS of
-	// their own.
+	// Group is the group whose files the remote keeps, "" for every group without a
+	// VFS of its own.
 	Group string `json:"group_name,omitempty"`
-	// Inside is the group over there that everything goes into, below a folder
-	// for each group here; "" if groups are the same here and there.
+	// Inside is the remote's group that everything goes into, below a folder for
+	// each group here; "" if groups have the same names here and there.
 	Inside       string         `json:"remote_group,omitempty"`
 	Capabilities []string       `json:"capabilities,omitempty"`
 	Credential   []byte         `json:"credential,omitempty"` // sealed
@@ -25,7 +25,7 @@ type Remote struct {
 	Since        int64          `json:"since"` // Unix ms
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the remote uses.
 func (r *Remote) KeptFor() protocol.Party { return r.Owner }
 
 func remoteKey(space protocol.SpaceID, id protocol.VFSID) string {
@@ -67,8 +67,8 @@ func better(r, than *Remote) bool {
 	return r.Since < than.Since
 }
 
-// client returns the client of a remote, the same as long as it is registered
-// as it is.
+// client returns the client of a remote, the same one until the registration
+// changes.
 func (s *Service) client(r *Remote) (Files, error) {
 	key := remoteKey(r.Space, r.ID)
 	s.mu.Lock()
@@ -132,13 +132,13 @@ func (s *Service) unseal(r *Remote) (string, error) {
 	return string(plain), nil
 }
 
-// sealPurpose binds a credential to where it is sent, lest it be sent
+// sealPurpose binds a credential to the URL it is sent to, lest it be sent
 // elsewhere.
 func sealPurpose(r *Remote) string {
 	return "vfs\x00" + string(r.Space) + "\x00" + string(r.ID) + "\x00" + r.URL
 }
 
-// healthTimeout bounds the question whether a VFS is there.
+// healthTimeout bounds the check whether a VFS can be reached.
 const healthTimeout = 5 * time.Second
 
 // measure asks files how much room there is, which also tells whether they can

@@ -8,8 +8,8 @@ import (
 
 // A Resealer is a [Sealer] whose keys rotate.
 type Resealer interface {
-	// Reseal seals anew what an older key has sealed; changed is false for
-	// what the newest has.
+	// Reseal seals a record anew that an older key has sealed; changed is false if
+	// the newest key has sealed it already.
 	Reseal(sealed []byte, purpose string) (out []byte, changed bool, err error)
 }
 

@@ -2,9 +2,9 @@ package vfs
 
 import "context"
 
-// A Reserve is the room that a disk shall keep free.
+// A Reserve is the room that a disk keeps free.
 type Reserve interface {
-	// Check is nil, or why nothing new may be stored.
+	// Check fails if nothing new may be stored.
 	Check() error
 	// Beyond is the number of bytes that may be stored before the reserve is reached; -1
 	// if that is not known.

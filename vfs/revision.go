@@ -15,7 +15,7 @@ type Reviser interface {
 }
 
 // A Changer is implemented by [Files] that can tell where something has
-// changed, for those who follow many folders.
+// changed, for callers that follow many folders.
 type Changer interface {
 	// Changes lists the folders at the top of a group in which something has
 	// changed since a revision of the whole group, and returns the revision

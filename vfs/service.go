@@ -17,7 +17,8 @@ type Options struct {
 	Store   *Store
 	Groups  records.Table[Group]
 	Remotes records.Table[Remote]
-	// Members knows who takes part in which group of a Cap; nil for nobody.
+	// Members holds the participants of the groups of Caps; nil means that there are
+	// none.
 	Members Members
 	// Dial makes the client of a remote VFS, nil if there can be none. The
 	// credential is the one that was registered with it.
@@ -39,8 +40,8 @@ type Sealer interface {
 	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
-// Members knows who takes part in the groups of Caps. It is asked on the
-// message path and must be fast.
+// Members tells whether a principal takes part in a Cap or in a group of one. It is
+// called for every message, so it must be fast.
 type Members interface {
 	// MayUseChannel reports whether a principal takes part in a Cap.
 	MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool
@@ -52,7 +53,7 @@ type Members interface {
 	SharesGroup(who *protocol.Principal, owner protocol.Party, group protocol.GroupID, write bool) bool
 }
 
-// nobody takes part in anything.
+// nobody is [Members] without participants.
 type nobody struct{}
 
 func (nobody) MayUseChannel(*protocol.Principal, protocol.CapID, bool) bool { return false }
@@ -63,8 +64,8 @@ func (nobody) SharesGroup(*protocol.Principal, protocol.Party, protocol.GroupID,
 	return false
 }
 
-// A Service lets principals at files: at their own and their groups', wherever
-// those are.
+// A Service gives principals access to files, their own and their groups', in any
+// VFS.
 type Service struct {
 	opts Options
 	news *announce.Queue[change, groupID]
@@ -100,7 +101,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Store is the bridge's own store, for what comes in parts before it becomes a file.
+// Store is the bridge's own store. Uploads in parts go there before they become files.
 func (s *Service) Store() *Store { return s.opts.Store }
 
 // Commands are the commands of the package.
@@ -136,8 +137,8 @@ type mirror struct {
 	space   protocol.SpaceID
 }
 
-// For returns the files of a group that a principal may read, or write. To read,
-// those of somebody else are none.
+// For returns the files of a group that a principal may read, or write. To a
+// reader, another principal's group looks empty.
 func (s *Service) For(ctx context.Context, who *protocol.Principal, group string, write bool) (Files, error) {
 	if err := CheckGroup(group); err != nil {
 		return nil, err

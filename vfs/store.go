@@ -18,7 +18,7 @@ import (
 type StoreOptions struct {
 	Records records.Table[Record]
 	Blobs   Blobs
-	// Atomic makes all changes or none, up to 1000; nil has each made alone.
+	// Atomic makes all changes or none, up to 1000. Without it each change is made alone.
 	Atomic func(ctx context.Context, changes []Change) error
 
 	MaxFile  int64 // bytes of one file, default 4 GiB
@@ -27,7 +27,7 @@ type StoreOptions struct {
 	Versions int   // kept of a file, default 10
 
 	Remember   time.Duration // how long a deleted file is remembered, default 30 days
-	Grace      time.Duration // how long a blob that nobody needs is kept, default 1 hour
+	Grace      time.Duration // how long a blob that no record names is kept, default 1 hour
 	GCInterval time.Duration // between two rounds of garbage collection, default 10 minutes
 
 	Log        *slog.Logger
@@ -61,8 +61,8 @@ func orDefault[T comparable](field *T, value T) {
 // A Store keeps files: contents in blobs, everything else in records.
 //
 // A file's content is written first and its record then, so a record never
-// names a content that is not durable. What a crash leaves in between is a
-// blob that nobody needs, which is collected.
+// names a content that is not durable. A crash in between leaves a blob that no
+// record names, which is collected.
 type Store struct {
 	opts    StoreOptions
 	index   *index
@@ -90,7 +90,7 @@ func NewStore(o StoreOptions) *Store {
 // is used.
 func (s *Store) OnChange(f func(in protocol.SpaceID, f File)) { s.changed = f }
 
-// tell tells of a version that was made.
+// tell reports a new version to the listener of [Store.OnChange].
 func (s *Store) tell(r *Record) File {
 	f := r.file(r.current())
 	if s.changed != nil && r.Upload == nil {

@@ -16,17 +16,16 @@ import (
 )
 
 // Uploads that can be resumed: a file that comes in parts, over connections that break
-// and bridges that restart. What has come is the content of a record in a space without
-// inhabitants, so it is where all contents are, and shares chunks with what came before
-// it: a part is written once. When the file is whole its content becomes that of the file
-// without being moved.
+// and bridges that restart. The parts so far are the content of a record in a space without
+// principals, so they are stored as all contents are and share chunks with the version before: each
+// part is written once. The content of a finished upload becomes the file's without being moved.
 
-// staging is the space of what has come of files that are not whole. No space is called
-// so.
+// staging is the space of the parts of unfinished files. No space of principals has
+// this name.
 const staging protocol.SpaceID = "\x01"
 
-// UploadStep divides the number of bytes that have come, until the file is whole: what
-// comes beyond a step when a connection breaks is to be sent again.
+// UploadStep divides the number of bytes that an unfinished upload has: bytes
+// beyond the last step are sent again after a connection breaks.
 const UploadStep = minChunked
 
 // Bounds of uploads. A principal has a quarter of them, and a space half (package fair).
@@ -37,7 +36,7 @@ const (
 	stagedFiles = 8
 )
 
-// A Resumable is a file that is to come in parts, as whoever began it said.
+// A Resumable describes a file that is uploaded in parts, as the client announced it.
 type Resumable struct {
 	Owner protocol.Party   `json:"owner"`
 	Space protocol.SpaceID `json:"space"` // of the file
@@ -52,7 +51,7 @@ type Resumable struct {
 	Mtime       int64   `json:"mtime,omitempty"` // Unix milliseconds
 }
 
-// A ResumableState is how far an upload is.
+// A ResumableState is the progress of an upload.
 type ResumableState struct {
 	Resumable
 	ID       string
@@ -60,7 +59,7 @@ type ResumableState struct {
 	Expires  time.Time // when it is given up unless more comes
 }
 
-// uploads are those that were begun and not ended, by id. They follow the table.
+// uploads are the unfinished uploads, by id. They follow the table.
 type uploads struct {
 	mu     sync.Mutex
 	byID   map[string]*Record
@@ -90,8 +89,9 @@ func (r *Record) state() ResumableState {
 	return ResumableState{Resumable: *r.Upload, ID: r.Path, Received: v.Size, Expires: time.UnixMilli(v.Modified).Add(uploadedWhen)}
 }
 
-// BeginUpload begins an upload of a principal, who may write the group. Its bytes have
-// room: 4008 if too many have been begun, 4005 if they are too large together.
+// BeginUpload begins an upload of a principal, who may write the group. Room for
+// its bytes is reserved: the error is 4008 if too many uploads have been begun,
+// 4005 if they are too large together.
 func (s *Store) BeginUpload(ctx context.Context, who *protocol.Principal, u Resumable) (ResumableState, error) {
 	u.Owner, u.Space, u.Begun = who.Party(), who.Home(), s.opts.Now().UnixMilli()
 	o := PutOptions{Size: u.Size, ContentType: u.ContentType, Mtime: u.Mtime}
@@ -203,9 +203,9 @@ func (s *Store) Uploads(who *protocol.Principal) []ResumableState {
 }
 
 // Append adds a part to an upload, which begins where the upload ends: another offset is
-// 3003, with the right one in details.offset. Of a part that breaks off the whole steps are
-// kept; the state says how far the upload is then, and the error why the part broke off.
-// While another part comes it is 4008.
+// 3003, with the right one in details.offset. Of a part that breaks off the whole steps are kept;
+// the state then holds the progress, and the error the reason. While another part is being added
+// the error is 4008.
 func (s *Store) Append(ctx context.Context, who *protocol.Principal, id string, offset int64, part io.Reader) (ResumableState, error) {
 	r, err := s.upload(who, id)
 	if err != nil {
@@ -387,7 +387,7 @@ func (s *Store) giveUp(ctx context.Context) (n int) {
 	for _, r := range stale {
 		now, revision, ok := s.opts.Records.Get(r.key())
 		if !ok || now.current().Number != r.current().Number {
-			continue // more has come
+			continue // a part was added meanwhile
 		}
 		if err := s.opts.Records.Delete(ctx, r.key(), revision); err == nil {
 			n++

@@ -20,8 +20,8 @@ type MoveParams struct {
 	TransferParams
 }
 
-// Move moves a file or a folder between groups that the caller may write to. A
-// file is copied before it is deleted, so that it is never nowhere.
+// Move moves a file or a folder between groups that the caller may write to. A file
+// is copied before it is deleted, so that one of the two is always there.
 func (s *Service) Move(ctx context.Context, call *commands.Call, p MoveParams) (TransferResult, error) {
 	return s.transfer(ctx, call, Move, p.TransferParams, "vfs:read", "vfs:delete")
 }

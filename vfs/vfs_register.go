@@ -101,7 +101,7 @@ func (s *Service) mayMount(ctx context.Context, who *protocol.Principal, group s
 }
 
 // checkURL refuses a URL that is not of a VFS, or not to be shown a credential.
-// Where it leads is checked when it is called.
+// The address it resolves to is checked on every request.
 func checkURL(text string, credential bool) error {
 	u, err := url.Parse(text)
 	switch {

@@ -27,8 +27,8 @@ type SyncFromParams struct {
 // Target implements [commands.Targeter].
 func (p SyncFromParams) Target() commands.Resource { return groupResource(p.Group) }
 
-// maxAnswer is the number of bytes of files that an answer holds: with base64, what fits
-// into an MQTT packet of the default size.
+// maxAnswer bounds the bytes of files in an answer: in base64 they fit into an MQTT packet of the
+// default size.
 const maxAnswer = 700 << 10
 
 // SyncFrom reads files of a group that the caller may read. Those that cannot

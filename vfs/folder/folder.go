@@ -24,8 +24,8 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// Blobs are blobs in a folder. They never reach outside it, whatever links it
-// holds.
+// Blobs are blobs in a folder. They never reach outside it, even through links in
+// it.
 type Blobs struct {
 	root *os.Root
 	dir  string
@@ -206,7 +206,7 @@ func (b *Blobs) All(ctx context.Context, yield func(key string, modified time.Ti
 func (b *Blobs) Room() int64 { return free(b.dir) }
 
 // explain makes an error of the file system one of the protocol, without the
-// path, which is nobody's business.
+// path, which callers must not see.
 func explain(err error) error {
 	switch {
 	case err == nil:

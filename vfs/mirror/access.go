@@ -77,7 +77,7 @@ func (e *Engine) Read(ctx context.Context, path string) (*os.File, FileStatus, e
 	return file, status, nil
 }
 
-// writeHere puts a file into the folder, whatever is there.
+// writeHere puts a file into the folder, in place of any other.
 func (e *Engine) writeHere(path string, content io.Reader, mtime int64) error {
 	fresh, err := e.folder.Create()
 	if err != nil {
@@ -91,7 +91,7 @@ func (e *Engine) writeHere(path string, content io.Reader, mtime int64) error {
 	return e.place(fresh, path)
 }
 
-// place gives a new file its place, whatever is there.
+// place moves a new file to its path, in place of any other.
 func (e *Engine) place(fresh *tree.Unfinished, path string) (err error) {
 	defer e.locks.lock(path)()
 	for range maxTurns {

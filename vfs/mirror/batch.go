@@ -39,8 +39,8 @@ func (e *Engine) newBatcher(ctx context.Context) *batcher {
 	return b
 }
 
-// take takes over a path if it is a small file that is to travel. Whatever is
-// not as expected is left to [Engine.apply], with what the VFS was seen to have.
+// take adds a path to a batch if it is a small file to be transferred. Any other
+// path is left to [Engine.apply], with the VFS's file as it was seen.
 func (b *batcher) take(path string, h hint) (taken bool, seen hint) {
 	if b.e.ignored(path) {
 		return false, h

@@ -10,10 +10,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Circuit is whether the VFS is asked at all.
+// A Circuit says whether requests are sent to the VFS at all.
 type Circuit string
 
-// The states of the circuit. Half open lets one question through, to find out.
+// The states of the circuit. A half-open circuit lets one request through, to find
+// out whether the VFS is back.
 const (
 	CircuitClosed   Circuit = "closed"
 	CircuitOpen     Circuit = "open"
@@ -134,7 +135,7 @@ func (l *Breaker) transfer(ctx context.Context, f func(context.Context) error) e
 	return l.judge(ctx, up, f(inner))
 }
 
-// judge learns from an answer.
+// judge opens the circuit if an answer says that the VFS is gone.
 func (l *Breaker) judge(ctx, up context.Context, err error) error {
 	switch {
 	case err == nil || refusal(err):
@@ -238,7 +239,7 @@ func (l *Breaker) Run(ctx context.Context) error {
 	}
 }
 
-// untilCheck is the time that a VFS that answered needs not be checked on.
+// untilCheck is the time until a VFS that answered is to be checked again.
 func (l *Breaker) untilCheck() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,7 +260,7 @@ func (l *Breaker) pause() time.Duration {
 }
 
 // backoff doubles with every failure up to a cap, and shortens every wait by
-// up to half so that not everybody comes back at once.
+// up to half so that clients do not all come back at once.
 func backoff(from, until time.Duration, failures int) time.Duration {
 	wait := until
 	if shift := max(failures-1, 0); shift < 30 && from<<shift < until {

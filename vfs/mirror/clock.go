@@ -6,8 +6,8 @@ import "time"
 const maxAhead = 24 * time.Hour
 
 // A clock is hybrid: it follows the wall clock, but never goes back, and is
-// never behind what it was told by the VFS. So a change that was made knowing
-// another counts as later, whatever the clocks do.
+// never behind what it was told by the VFS. So a change that was made with
+// knowledge of another counts as later, even if the wall clocks disagree.
 type clock struct {
 	last int64 // Unix nanoseconds
 	wall func() time.Time

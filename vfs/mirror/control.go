@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// errPaused is the reason why nothing is carried over.
+// errPaused is the error of transfers while the mirror is paused.
 var errPaused = protocol.Errorf(protocol.InvalidState, "the mirror is paused")
 
 // Paused reports whether nothing is carried over.

@@ -18,8 +18,8 @@ type source struct {
 	size    int64
 }
 
-// sources know where contents are that are worth not sending again. A file that
-// was renamed, or copied, is sent by naming another one.
+// sources index the versions of large contents in the VFS, so that those need not
+// be sent again. A file that was renamed, or copied, is sent by naming another one.
 type sources struct {
 	bySum map[Sum]source
 	sizes map[int64]int // how many have that size
@@ -137,8 +137,8 @@ func (e *Engine) pushCopy(ctx context.Context, path string, known entry, l local
 	return l, true, e.stored(path, &l.print, stored)
 }
 
-// copyHere makes a version of a file in the folder that has the same content. It
-// is read on the way: nothing relies on what it was.
+// copyHere makes a version of a file in the folder that has the same content. Its
+// content is read and checked on the way, since the file may have changed.
 func (e *Engine) copyHere(r remote, to *tree.Unfinished) (done bool, err error) {
 	from, ok := e.state.source(r.SHA256)
 	if !ok || r.Size != from.size {

@@ -91,7 +91,7 @@ func contradicts(b base, f File) bool {
 	return b.holds() && f.Version == b.version && !f.Deleted && f.SHA256 != b.sum
 }
 
-// decideGone is for what neither end has.
+// decideGone decides for a path at which neither end has a file.
 func decideGone(b base, r remote) action {
 	switch {
 	case !b.known:
@@ -121,7 +121,7 @@ func decideDiffering(b base, l local, r remote, lost bool) action {
 	return collide
 }
 
-// decideMissingHere is for what only the VFS has.
+// decideMissingHere decides for a file that only the VFS has.
 func decideMissingHere(b base, r remote, lost bool) action {
 	switch {
 	case !b.known:

@@ -19,7 +19,7 @@ type Options struct {
 	Remote  Remote
 	Breaker *Breaker // the way to Remote
 
-	Rule     Rule                   // who wins a conflict; remote_wins
+	Rule     Rule                   // the side that wins a conflict; remote_wins
 	RuleOf   func(path string) Rule // for single paths; "" is Rule
 	Origin   string                 // names this end in the names of conflicting copies
 	Interval time.Duration          // between two looks at everything; 1 minute
@@ -135,11 +135,11 @@ type Engine struct {
 	turn     sync.Mutex // one round at a time
 	clearing sync.Mutex // held while obstacles in the way of a path are cleared
 
-	sender chan struct{} // holds one token: who sends orders
+	sender chan struct{} // holds one token: its taker sends the orders
 	wake   chan struct{}
 }
 
-// Open opens the mirror of a folder. Nobody else may have it open.
+// Open opens the mirror of a folder. Another engine that has it open is [ErrInUse].
 func Open(o Options) (*Engine, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err

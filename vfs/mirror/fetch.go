@@ -107,7 +107,7 @@ func (b *batcher) get(list []wanted) (wholes []Whole, err error) {
 	return wholes, err
 }
 
-// An arrival is a file that came in a batch, and what becomes of it.
+// An arrival is a file that came in a batch, and its outcome.
 type arrival struct {
 	*wanted
 	whole     Whole

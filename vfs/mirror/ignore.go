@@ -30,7 +30,7 @@ type patterns struct {
 // A pattern is one line of an ignore file.
 type pattern struct {
 	segments []string // "**" stands for any number of them
-	anywhere bool     // one segment, in whatever folder
+	anywhere bool     // one segment, in any folder
 	folders  bool     // only folders match
 	mirror   bool     // what matches is mirrored after all
 }

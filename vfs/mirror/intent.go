@@ -11,9 +11,9 @@ import (
 // An intent is a change that one end was about to get from the other. It is
 // durable in the journal before the change begins, because whether the change
 // happened may never be learned: the answer of the VFS gets lost, or the
-// process ends in between. What is found at that end later and is what was
-// intended counts as agreed on (see [agreed]), so that nobody's own change
-// looks like a change of somebody else.
+// process ends in between. A file that is found at that end later and equals the
+// intended one counts as agreed on (see [agreed]), so that an end's own change is
+// not taken for another writer's.
 type intent struct {
 	inward  bool // the folder was to be changed, else the VFS
 	deleted bool // by a deletion
@@ -65,8 +65,8 @@ func (i *intent) happened(l local, r remote) (base, bool) {
 	return b, r.there && r.SHA256 == i.sum
 }
 
-// agreed is the last state that both ends agreed on, given the changes of which
-// nobody knows whether they happened, oldest first.
+// agreed is the last state that both ends agreed on, given the unconfirmed changes,
+// oldest first.
 func agreed(b base, intents []intent, l local, r remote) base {
 	for n := len(intents) - 1; n >= 0; n-- {
 		if !intents[n].open(b.version) {
@@ -79,8 +79,8 @@ func agreed(b base, intents []intent, l local, r remote) base {
 	return b
 }
 
-// overtaken is agreed for changes of the VFS that somebody has replaced since: past
-// are the versions of the VFS, oldest first.
+// overtaken is [agreed] for changes of the VFS that another writer has replaced
+// since: past are the versions of the VFS, oldest first.
 func overtaken(b base, intents []intent, past []File) base {
 	for _, f := range slices.Backward(past) {
 		for n := len(intents) - 1; n >= 0; n-- {
@@ -159,9 +159,9 @@ func (e *Engine) intend(path string, i intent) (fresh bool, err error) {
 }
 
 // learn takes over the visible effects of changes that were not confirmed, and
-// forgets those that surely did not happen. seen says that the VFS was asked. A
-// conflict may be one with somebody who has replaced such a change: the VFS is asked
-// for that.
+// forgets those that surely did not happen. seen says that the VFS was asked. The
+// other side of a conflict may have replaced such a change: the VFS is asked for
+// its versions to find out.
 func (e *Engine) learn(ctx context.Context, path string, known entry, l localStat, r remote, seen bool) (entry, error) {
 	intents := e.state.intents(path)
 	if len(intents) == 0 {
@@ -267,7 +267,7 @@ func (s *state) intents(path string) []intent {
 	return append([]intent(nil), s.open[path]...)
 }
 
-// unconfirmed lists the paths of which something is intended.
+// unconfirmed lists the paths that have intents.
 func (s *state) unconfirmed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

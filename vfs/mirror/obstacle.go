@@ -13,9 +13,8 @@ import (
 )
 
 // FolderStays is the rule for a file at one end and a folder of the same name
-// at the other. The folder stays, at all ends and whatever the rule of the
-// mirror is; the file goes beside it under the name of a copy that lost. It
-// cannot be chosen.
+// at the other. The folder stays, at all ends and under every rule of the mirror;
+// the file goes beside it under the name of a copy that lost. It cannot be chosen.
 const FolderStays Rule = "folder_stays"
 
 // reconcile applies a path, and the obstacles in its way.

@@ -42,8 +42,9 @@ func (e *Engine) pull(ctx context.Context, path string, l localStat, r remote) e
 	return e.stored(path, &fingerprint{taken: true, stamp: stamp, sum: f.SHA256, read: began}, f)
 }
 
-// obtain writes the VFS's version of a file into a new one: from another file
-// here, from the one it replaces and what differs, or as a whole.
+// obtain writes the VFS's version of a file into a new one: copied from another
+// file here, made from the replaced file and the changed chunks, or fetched as a
+// whole.
 func (e *Engine) obtain(ctx context.Context, path string, l localStat, r remote, fresh *tree.Unfinished) (f File, travelled int64, err error) {
 	if done, err := e.copyHere(r, fresh); done || err != nil {
 		return r.File, 0, err
@@ -56,7 +57,7 @@ func (e *Engine) obtain(ctx context.Context, path string, l localStat, r remote,
 	return f, travelled, err
 }
 
-// fetch writes a version into a file and checks that it is what it should be.
+// fetch writes a version into a file and checks its size and checksum.
 func (e *Engine) fetch(ctx context.Context, path string, version uint64, to io.Writer) (f File, err error) {
 	err = e.o.Breaker.transfer(ctx, func(ctx context.Context) (err error) {
 		var from io.ReadSeekCloser

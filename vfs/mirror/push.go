@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// smallFile is up to which size files are read at once.
+// smallFile is the size up to which files are read into memory, in bytes.
 const smallFile = 64 << 10
 
 // push stores the file here in the VFS.
@@ -135,7 +135,7 @@ func (e *Engine) send(ctx context.Context, path string, known entry, print *fing
 	return e.stored(path, print, stored)
 }
 
-// offerUnread offers a file whose checksum is known only when it was read: the
+// offerUnread offers a file whose checksum is not known before it is read: the
 // intent is noted before the VFS gets its last byte.
 func (e *Engine) offerUnread(ctx context.Context, path string, i intent, source *steady, print *fingerprint,
 	put func(context.Context) (File, error), check func(File) error) (stored File, err error) {

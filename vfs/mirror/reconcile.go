@@ -13,8 +13,8 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// A scope is how much a round looks at, besides the paths noted with
-// [Engine.Touch], what failed before and is due again, and what waits for the
+// A scope is the part of both ends that a round scans, besides the paths noted with
+// [Engine.Touch], failed paths that are due again, and orders that wait for the
 // VFS.
 type scope struct {
 	folder bool // everything in the folder
@@ -238,8 +238,8 @@ func (l *listing) split(paths []string) (come, gone []string) {
 // pageSize is the number of files that are asked for at once.
 const pageSize = 1000
 
-// listAnyway is after how long a VFS is asked for everything although it says
-// that nothing has changed.
+// listAnyway is the interval after which all files of a VFS are listed although it
+// says that nothing has changed.
 const listAnyway = 10 * time.Minute
 
 // sameThere reports whether the VFS says that nothing has changed since its
@@ -388,7 +388,7 @@ func (e *Engine) compare(l *listing) error {
 }
 
 // hasLost reports whether the VFS lists less than was agreed on. Then its other
-// versions may not mean either what they meant.
+// version numbers may stand for other contents too.
 func (e *Engine) hasLost(l *listing) bool {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
@@ -470,8 +470,8 @@ func (e *Engine) carryOutBlocked(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// refusedHere reports whether a file is not mirrored because of what it is or how
-// it is called.
+// refusedHere reports whether a file is not mirrored because of its kind or its
+// name.
 func refusedHere(err error) bool {
 	return errors.Is(err, tree.ErrNotRegular) || protocol.CodeOf(err) == protocol.AlreadyExists
 }

@@ -22,7 +22,7 @@ type File struct {
 	SHA256   Sum
 	Modified time.Time // by the clock of the VFS
 	Deleted  bool      // a tombstone: the file was deleted
-	Mtime    int64     // when the content was changed last where it came from, Unix milliseconds; 0 if nobody said
+	Mtime    int64     // when the content was changed last where it came from, Unix milliseconds; 0 if no writer said so
 }
 
 // PutOptions describe the new version.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// A Rule decides who wins when a file was changed at both ends.
+// A Rule decides which side wins when a file was changed at both ends.
 type Rule string
 
 // The rules. The copy that loses is kept: the VFS has versions, the folder a

@@ -113,9 +113,9 @@ type steady struct {
 	}
 	before tree.Stamp
 	count  int64
-	hash   hash.Hash       // nil if nobody wants to know
+	hash   hash.Hash       // nil if the checksum is not needed
 	whole  func(Sum) error // called with the checksum before the last byte is handed out
-	failed error           // why reading failed, whatever others made of it
+	failed error           // the error of reading itself, however callers wrap it
 }
 
 func (s *steady) Read(p []byte) (int, error) {

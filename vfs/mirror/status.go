@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// A Standing is where a file or a whole mirror stands.
+// A Standing is the state of a file or of a whole mirror.
 type Standing string
 
 // The standings (docs/sync.md#commands).
@@ -22,7 +22,7 @@ const (
 	Failed     Standing = "failed"   // is tried again, or cannot be mirrored
 )
 
-// A Status is where a mirror stands.
+// A Status describes the state of a mirror.
 type Status struct {
 	Standing  Standing
 	Pending   int   // files to be looked at or transferred
@@ -33,7 +33,7 @@ type Status struct {
 	Circuit   Circuit
 	Trouble   string // why the circuit is open
 	Paused    bool   // nothing is carried over
-	Free      int64  // bytes that may be written to the folder's disk; -1 if nobody knows
+	Free      int64  // bytes that may be written to the folder's disk; -1 if that is unknown
 }
 
 // Status tells where the mirror stands.
@@ -78,7 +78,7 @@ func publicText(err error) string {
 	return protocol.AsError(localError(err)).Message
 }
 
-// A FileStatus is where one file stands.
+// A FileStatus describes the state of one file.
 type FileStatus struct {
 	Path     string
 	Standing Standing

@@ -94,7 +94,7 @@ func (w *Watcher) take(event fsnotify.Event) {
 	}
 }
 
-// lost has everything scanned: notifications were lost, nobody knows of what.
+// lost has everything scanned: notifications were lost, of unknown files.
 func (w *Watcher) lost(err error) {
 	w.log.Debug("file notifications were lost; folders are looked at as a whole", "error", err)
 	w.mu.Lock()
@@ -178,10 +178,9 @@ type Watch struct {
 	why     error // why some folder is not watched
 }
 
-// Watch begins to watch for the mirror of a folder, which says later what
-// there is to be watched. tell is called when something has changed, and must
-// not block. A nil watcher hears nothing; why says so to those who ask for the
-// mirror's status.
+// Watch begins to watch for the mirror of a folder, which adds its folders later.
+// tell is called after changes, and must not block. A nil watcher hears nothing;
+// why is the reason that the mirror's status shows for that.
 func (w *Watcher) Watch(root string, why error, tell func()) *Watch {
 	if w == nil && why == nil {
 		why = errors.New("there are no file notifications")
@@ -202,8 +201,8 @@ func (w *Watch) Close() {
 
 func (w *Watch) at(folder string) string { return filepath.Join(w.root, filepath.FromSlash(folder)) }
 
-// add watches a folder and reports whether it was not watched before: then it
-// is to be looked at once more, for what changed until now.
+// add watches a folder and reports whether it was not watched before: then it is to
+// be scanned once more, for changes until now.
 func (w *Watch) add(folder string) bool {
 	if w.watcher == nil {
 		return false

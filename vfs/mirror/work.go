@@ -11,8 +11,8 @@ const (
 	retryUntil = 5 * time.Minute
 )
 
-// A backlog is the work that is left: which paths, which of them failed
-// how often, and which are refused for good as long as they are what they are.
+// A backlog is the work that is left: the paths to be applied, the failures of
+// each, and the paths that are refused until their files change.
 type backlog struct {
 	mu      sync.Mutex
 	dirty   map[string]bool

@@ -20,15 +20,15 @@ type Writing struct {
 	Err error // why it is not written, set by WriteAll
 }
 
-// WriteAll does for many small files, of different paths, what
-// [Engine.WriteDated] does for one, without waiting for the VFS. Each stands for
-// itself. They are synced together, and noted together before they are sent. The
-// error says that the written data may not be noted.
+// WriteAll is [Engine.WriteDated] for many small files, of different paths, without
+// waiting for the VFS. Each file succeeds or fails by itself. They are synced
+// together, and noted together before they are sent. An error means that the
+// written files may not be noted.
 func (e *Engine) WriteAll(ctx context.Context, list []*Writing) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e.turn.Lock() // with the next, nobody else holds several paths
+	e.turn.Lock() // with clearing, excludes all others that hold several paths
 	defer e.turn.Unlock()
 	e.clearing.Lock()
 	defer e.clearing.Unlock()

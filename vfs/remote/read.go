@@ -23,7 +23,7 @@ func (c *Client) Stat(ctx context.Context, group, path string) (vfs.File, error)
 	return c.head(ctx, group, path, 0)
 }
 
-// head asks for what a download would say about a file.
+// head asks for the headers of a download.
 func (c *Client) head(ctx context.Context, group, path string, version uint64) (vfs.File, error) {
 	g, p := c.there(group, path)
 	query := url.Values{"group_name": {g}, "path": {p}}

@@ -1,9 +1,9 @@
-// Package remote makes files of a foreign Skill-VFS: it is a client of the interface that
-// package web serves.
+// Package remote is the client of a foreign Skill-VFS, of the HTTP interface that doors/files
+// serves.
 //
 // Nothing that comes back is trusted: answers are bounded in size and time,
-// contents are compared with their checksums, and what cannot be understood
-// is a VFS that is not there (4001).
+// contents are compared with their checksums, and an answer that cannot be
+// understood counts as an unreachable VFS (4001).
 package remote
 
 import (

@@ -23,7 +23,7 @@ func (c *Client) Put(ctx context.Context, group, path string, r io.Reader, o vfs
 	return c.put(ctx, group, path, r, o, url.Values{})
 }
 
-// put sends an upload, with what the query says beside the usual.
+// put sends an upload, with query parameters besides the group and path.
 func (c *Client) put(ctx context.Context, group, path string, r io.Reader, o vfs.PutOptions, query url.Values) (vfs.File, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

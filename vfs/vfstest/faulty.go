@@ -16,8 +16,8 @@ type Fault int
 // The faults.
 const (
 	Healthy Fault = iota
-	Outage        // nobody answers: 4001 at once
-	Hang          // nobody answers until the context ends
+	Outage        // there is no answer: 4001 at once
+	Hang          // there is no answer until the context ends
 	Slow          // every answer takes [Faulty.Delay]
 	Garbage       // reads return other bytes than were written, and every call is answered
 	Cut           // reads and writes break off in the middle, and so do their connections
@@ -28,8 +28,7 @@ const (
 	Forgets
 )
 
-// Faulty are files that fail on command. Without a fault they are what
-// they wrap.
+// Faulty are files that fail on command. Without a fault they pass every call on.
 type Faulty struct {
 	Files vfs.Files
 	Delay time.Duration // of [Slow], 50 ms if 0

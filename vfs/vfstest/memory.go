@@ -1,6 +1,6 @@
-// Package vfstest tests implementations of vfs.Files ([Run]), and has some for
-// the tests of those who use files: [Memory], and [Faulty], which breaks in
-// every way a VFS can.
+// Package vfstest tests implementations of vfs.Files ([Run]), and has two for tests
+// of code that uses files: [Memory], and [Faulty], which fails in every way a VFS
+// can.
 package vfstest
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// large changes a large file a little, again and again, by what changed of it
-// and as a whole. Every version stays what it was.
+// large changes a large file a little, again and again, by deltas and as a whole.
+// Every version keeps its content.
 func (w *world) large() {
 	content := make([]byte, 5*vfs.ChunkSize+17)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
@@ -58,7 +58,7 @@ func (w *world) large() {
 	}
 }
 
-// edit stores a content as a whole, or by what changed since a version.
+// edit stores a content as a whole, or as a delta to a version.
 func (w *world) edit(before vfs.File, old, fresh []byte, whole bool) (vfs.File, error) {
 	sum := vfs.Sum(sha256.Sum256(fresh))
 	o := vfs.PutOptions{Size: int64(len(fresh)), SHA256: &sum}

@@ -133,7 +133,7 @@ func (m *capMirror) summary(circuit mirror.Circuit, trouble string, now time.Tim
 	return v
 }
 
-// note keeps where a mirror stands for those who list all of them.
+// note keeps the state of a mirror for the list of all mirrors.
 func (s *Service) note(m *capMirror, st mirror.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

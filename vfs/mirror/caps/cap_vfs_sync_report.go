@@ -39,7 +39,7 @@ func (p ReportParams) Target() commands.Resource {
 	return commands.Resource{Type: "cap", ID: string(p.Cap)}
 }
 
-// A FolderReport is where a device's folder stands.
+// A FolderReport is the state of a device's folder.
 type FolderReport struct {
 	Name      string    `json:"name,omitempty" len:"1-128" doc:"tells folders of one principal apart, such as the agent's id"`
 	Status    string    `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"state of the folder as a whole: synced, pending (files wait), syncing (files are being transferred), conflict or failed"`

@@ -77,7 +77,7 @@ type LostView struct {
 	Time     int64  `json:"lost_at" doc:"Unix milliseconds"`
 }
 
-// Status shows where a mirror stands to those who take part in the Cap.
+// Status shows the state of a mirror to the participants of its Cap.
 func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParams) (StatusResult, error) {
 	return entrust(ctx, s, call, &statusSpec, p, s.statusHere)
 }

@@ -32,7 +32,7 @@ type capMirror struct {
 	reports  map[string]FolderView
 	ordered  int64         // the latest order to one of those folders
 	standing mirror.Status // when something last happened
-	unopened string        // why the folder cannot be opened, as everybody may know
+	unopened string        // the reason why the folder cannot be opened, without secrets
 
 	mu      sync.Mutex // while the engine is opened or closed
 	engine  *mirror.Engine
@@ -85,8 +85,8 @@ func (s *Service) acquire(ctx context.Context, m *capMirror) (*mirror.Engine, er
 	return m.engine, nil
 }
 
-// release gives an engine back. It stays open for those who come soon, unless
-// too many are.
+// release gives an engine back. It stays open for the next user, unless too many
+// are open.
 func (s *Service) release(m *capMirror) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // maxDocument bounds the files that describe a Cap.
 const maxDocument = 64 << 20
 
-// A recovery compares a Cap with what the VFS has of it, and makes it that.
+// A recovery compares a Cap with its mirror in the VFS, and restores it from there.
 type recovery struct {
 	s *Service
 	ref
@@ -110,8 +110,8 @@ func (r *recovery) read(ctx context.Context, f vfs.File) ([]byte, error) {
 	return content, nil
 }
 
-// compare lists what differs: documents from what the bridge knows, other
-// files from the Cap's folder.
+// compare lists the differences of the mirror: of its documents from the bridge's
+// records, of other files from the Cap's folder.
 func (r *recovery) compare(ctx context.Context) error {
 	here, err := r.here(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *recovery) compare(ctx context.Context) error {
 	return nil
 }
 
-// here are the checksums of what the Cap has now.
+// here are the checksums of the files that the Cap has now.
 func (r *recovery) here(ctx context.Context) (map[string]vfs.Sum, error) {
 	sums := make(map[string]vfs.Sum)
 	if known, ok := r.s.o.Channels.Documents(r.space, r.id); ok {
@@ -224,7 +224,7 @@ func (r *recovery) carryOut(ctx context.Context) error {
 	var small []RecoveredFile
 	for _, change := range r.changes {
 		switch {
-		case ruleOf(change.Path) != "": // is written from what the bridge knows
+		case ruleOf(change.Path) != "": // is written from the bridge's records
 		case change.Action != "remove" && change.Size <= maxSmall:
 			small = append(small, change)
 		default:

@@ -105,8 +105,8 @@ func (s *Service) next() (*capMirror, time.Duration) {
 	return m, 0
 }
 
-// finish ends a turn: the next is at a time, or when somebody asked for it
-// meanwhile.
+// finish ends a turn: the next is at the given time, or earlier if that was asked
+// for meanwhile.
 func (s *Service) finish(m *capMirror, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,8 +31,8 @@ type Channels interface {
 	// May reports whether there is a Cap, and whether a principal may look at
 	// its files, and change them.
 	May(who *protocol.Principal, id protocol.CapID) (exists, read, write bool)
-	// MayRestore refuses whoever may not bring back a Cap that looks like
-	// this.
+	// MayRestore refuses a principal that may not restore a Cap with these
+	// documents.
 	MayRestore(who *protocol.Principal, id protocol.CapID, documents map[string][]byte) error
 	// Restore makes a Cap what documents say; 4002 if they make no sense.
 	Restore(ctx context.Context, space protocol.SpaceID, id protocol.CapID, documents map[string][]byte) error
@@ -165,7 +165,7 @@ func (s *Service) Run(ctx context.Context, all iter.Seq2[protocol.SpaceID, proto
 	s.running = nil
 	s.mu.Unlock()
 	s.parts.Wait()
-	for at, m := range s.mirrors { // nobody else has them any more
+	for at, m := range s.mirrors { // nothing else uses them any more
 		s.close(m)
 		delete(s.mirrors, at)
 	}
@@ -330,8 +330,8 @@ func (s *Service) find(ctx context.Context, who *protocol.Principal, id protocol
 	return m, engine, release, err
 }
 
-// use opens a mirror for somebody's command. What the command leaves to be done
-// is done when it is released.
+// use opens a mirror for a command. Work that the command leaves is done once the
+// mirror is released.
 func (s *Service) use(ctx context.Context, m *capMirror) (engine *mirror.Engine, release func(), err error) {
 	engine, err = s.acquire(ctx, m)
 	if err != nil {

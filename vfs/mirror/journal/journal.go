@@ -36,8 +36,8 @@ func Append(dst, record []byte) []byte {
 	return append(dst, record...)
 }
 
-// Read calls f with every whole record and returns the length of what is
-// good. The slice is f's until it returns.
+// Read calls f with every whole record and returns the length of those, in bytes.
+// The slice is valid until f returns.
 func Read(r io.Reader, f func(record []byte) error) (good int64, err error) {
 	in := bufio.NewReaderSize(r, 256<<10)
 	head := make([]byte, len(magic))
@@ -100,7 +100,7 @@ type Log struct {
 	err   error // after a failed write nothing more is written
 	saved int64 // the durable part of size
 
-	syncing sync.Mutex // one at a time, for everybody who waits; locked before mu
+	syncing sync.Mutex // one sync at a time, for all callers that wait; locked before mu
 }
 
 // Open opens or begins the journal at name, has f read what it holds, and cuts
@@ -179,8 +179,8 @@ func (l *Log) write(encoded []byte) (end int64, era int, err error) {
 	return l.size, l.era, nil
 }
 
-// save makes the journal durable up to an end. Those who wait while it is at
-// work are served together by the next turn.
+// save makes the journal durable up to an end. Callers that come while it syncs
+// share the next sync.
 func (l *Log) save(end int64, era int) error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()

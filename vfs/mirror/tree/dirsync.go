@@ -2,8 +2,8 @@ package tree
 
 import "sync"
 
-// A dirSyncer syncs folders for many at once: those who ask while it is at
-// work are served together by the next turn.
+// A dirSyncer syncs folders for many at once: callers that come while it syncs
+// share the next sync.
 type dirSyncer struct {
 	sync func(dir string) error
 
@@ -38,7 +38,7 @@ func (s *dirSyncer) wait(dirs ...string) error {
 	return mine.err
 }
 
-// lead works until nobody asks any more.
+// lead syncs until no caller waits any more.
 func (s *dirSyncer) lead() {
 	for {
 		s.mu.Lock()

@@ -4,8 +4,8 @@
 // Everything goes through an [os.Root], and no link is followed, not even one
 // that stays inside. Only regular files exist for a mirror.
 // Files are written beside their place, synced and moved there in one step,
-// and are never executable: whoever may write files must not thereby be able
-// to run programs.
+// and are never executable: the right to write files must not become the right to
+// run programs.
 //
 // The folder [Private] inside the tree belongs to the mirror itself.
 package tree

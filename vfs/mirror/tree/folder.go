@@ -43,7 +43,7 @@ type Stamp struct {
 func (s Stamp) Absent() bool { return s == Stamp{} }
 
 // A Folder is the local end of a mirror. Its methods may be called by many
-// goroutines; about who changes the same path when, the callers agree.
+// goroutines; callers keep two of them from changing the same path at a time.
 type Folder struct {
 	dir  string
 	root *os.Root
@@ -75,8 +75,8 @@ func (f *Folder) prepare() error {
 	return f.root.MkdirAll(unfinished, 0o700)
 }
 
-// RemoveUnfinished throws away what an earlier run left unfinished. Nobody else may use
-// the folder.
+// RemoveUnfinished removes the unfinished files of an earlier run. Nothing else may
+// use the folder meanwhile.
 func (f *Folder) RemoveUnfinished() error {
 	if err := f.root.RemoveAll(unfinished); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (f *Folder) takeAway(name string) (aside string, s Stamp, err error) {
 	return aside, s, err
 }
 
-// putBack undoes takeAway, but for the sake of nobody's newer file.
+// putBack undoes takeAway, unless a newer file is there.
 func (f *Folder) putBack(aside, name string) error {
 	if err := f.root.Link(aside, name); err != nil {
 		return err

@@ -25,9 +25,9 @@ func identity(info fs.FileInfo) (inode uint64, change int64) {
 
 func syncFolder(dir *os.File) error { return dir.Sync() }
 
-// swapIn moves an unfinished file to its place. The file there is
-// exchanged for it, looked at, and put back if it is not what was seen: so no
-// moment is left in which somebody's change could be overwritten.
+// swapIn moves an unfinished file to its place. The file there is exchanged for it,
+// compared with the stamp, and put back if it differs: so there is no moment in
+// which another writer's change could be overwritten.
 func (f *Folder) swapIn(from, to string, seen Stamp) error {
 	if err := f.unchanged(to, seen); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An Unfinished is a file being written, which nobody sees.
+// An Unfinished is a file being written, outside the mirrored paths.
 type Unfinished struct {
 	folder *Folder
 	file   *os.File // nil once it is saved
@@ -39,7 +39,7 @@ func randomName() string {
 // Write implements [io.Writer].
 func (u *Unfinished) Write(p []byte) (int, error) { return u.file.Write(p) }
 
-// File is the file itself, for those who write at places or ahead.
+// File is the file itself, for writes at offsets and for reads.
 func (u *Unfinished) File() *os.File { return u.file }
 
 // SetTime has the file dated, in Unix milliseconds, unless that is 0 or no time. Where the
@@ -65,7 +65,7 @@ func (u *Unfinished) Discard() {
 		return
 	}
 	if u.file != nil {
-		_ = u.file.Close() // nobody wants it
+		_ = u.file.Close() // its content is thrown away
 	}
 	_ = u.folder.root.Remove(u.name) // the next start tries again
 	u.file, u.name = nil, ""
@@ -98,8 +98,7 @@ func (u *Unfinished) Replace(name string, seen Stamp) (Stamp, error) {
 	return r.Stamp, r.Err
 }
 
-// A Replacement is an unfinished file, the place it is to have, and what became
-// of it.
+// A Replacement is an unfinished file, its destination, and the outcome.
 type Replacement struct {
 	File *Unfinished
 	Name string

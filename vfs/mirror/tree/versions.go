@@ -61,9 +61,9 @@ func (f *Folder) OpenKept(checksum string) (*os.File, error) {
 	return f.root.OpenFile(name, os.O_RDONLY|noFollow|nonBlock, 0)
 }
 
-// TrimVersions removes kept copies from before a time, and then the oldest
-// until the others take no more than so many bytes, any number if negative. It
-// returns where the removed ones were, inside the tree.
+// TrimVersions removes kept copies from before a time, and then the oldest until
+// the rest takes at most so many bytes; negative is no limit. It returns the paths
+// of the removed copies in the tree.
 func (f *Folder) TrimVersions(before time.Time, most int64) (removed []string, err error) {
 	entries, err := fs.ReadDir(f.root.FS(), versions)
 	if errors.Is(err, fs.ErrNotExist) {
