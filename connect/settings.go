@@ -1,5 +1,5 @@
-// Package connect has the settings of what the bridge does for devices and
-// systems that know nothing of it.
+// Package connect has the settings of integrations: devices and systems that know
+// nothing of the bridge.
 package connect
 
 import "github.com/aibridge/aibridge/connect/homeassistant"

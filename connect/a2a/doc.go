@@ -3,12 +3,12 @@
 // which has a capability for every skill of its card and one for plain messages.
 //
 // An agent is used once an operator has approved its card. The approval is of the
-// card's digest: a changed card waits for approval again, and until then nobody
-// reaches the agent. Its words are a stranger's text everywhere: bounded, made one
+// card's digest: a changed card waits for approval again, and until then the agent
+// cannot be called. Its words are a stranger's text everywhere: bounded, made one
 // line where a line is wanted, and never taken as the bridge's.
 //
 // To its callers it is an agent like any other: requests come by a [commands.Line]
 // that ends in this process, so that schemas, deadlines, claims, policy, approvals and
-// the audit trail are those of every other skill. Of several bridges one keeps the
-// lines. Nothing is stored but the records of the agents.
+// the audit trail are those of every other skill. In a cluster one bridge keeps the
+// lines. The records of the agents are all that is stored.
 package a2a

@@ -60,7 +60,7 @@ type httpWay struct {
 	credential string // value of the header Authorization, "" for none
 }
 
-// A restPath is how an operation is done by REST.
+// A restPath is the method and path of an operation in the REST binding.
 type restPath struct {
 	method, path string // ID stands for that of the task
 }

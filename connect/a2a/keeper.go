@@ -140,7 +140,7 @@ func (k *keeper) attend(ctx context.Context, id string, a *Agent, beats bool) {
 func (k *keeper) heartbeat(ctx context.Context, a *Agent, m *member) {
 	if err := k.do(ctx, a.Space, "agent.heartbeat", map[string]any{"agent_id": a.ID}, m.link); err != nil {
 		k.hangUp(m, "the heartbeat failed")
-		if protocol.CodeOf(err) == protocol.NotFound { // somebody has unregistered it
+		if protocol.CodeOf(err) == protocol.NotFound { // it was unregistered meanwhile
 			m.of = ""
 		}
 	}

@@ -67,7 +67,7 @@ type part struct {
 	MediaType string          `json:"mediaType"`
 }
 
-// A taskState is how far a task is. Enums of ProtoJSON may come as numbers.
+// A taskState is the state of a task. Enums of ProtoJSON may come as numbers.
 type taskState string
 
 // The states, by their names without the common prefix.
@@ -146,7 +146,7 @@ type File struct {
 	Name      string `json:"name,omitempty"`
 	MediaType string `json:"media_type,omitempty"`
 	Data      string `json:"data,omitempty"` // base64
-	URL       string `json:"url,omitempty"`  // where the agent says that it is; nobody has looked
+	URL       string `json:"url,omitempty"`  // the agent's own claim, unverified
 }
 
 // A gathering makes a result of parts, within its bounds.

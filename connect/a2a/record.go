@@ -44,8 +44,8 @@ const (
 	StateChanged  State = "changed"  // its card is another one than was approved
 )
 
-// digest is that of its card, and of the publisher if it has one, "" without a card:
-// the same words of somebody else are another card.
+// digest is the SHA-256 of the agent's card and its publisher, "" without a card:
+// the same card of another publisher needs an approval of its own.
 func (a *Agent) digest() string {
 	switch {
 	case len(a.Card) == 0:

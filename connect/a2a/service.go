@@ -111,7 +111,7 @@ func (s *Service) Commands() []commands.Command {
 	}
 }
 
-// principal acts for the agents elsewhere of a space. Nobody can authenticate as it.
+// principal acts for the agents elsewhere of a space. No credential authenticates as it.
 func principal(space protocol.SpaceID) *protocol.Principal {
 	return &protocol.Principal{Kind: protocol.KindBridge, ID: "a2a", Space: space, Method: protocol.MethodBridge}
 }

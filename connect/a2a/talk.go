@@ -249,7 +249,7 @@ func (t *talk) result() (*Result, *protocol.Error) {
 	return r, nil
 }
 
-// leave asks the agent to cancel, since nobody waits any more.
+// leave asks the agent to cancel the task, since the caller waits no longer.
 func (t *talk) leave(ctx context.Context) *protocol.Error {
 	if t.task != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)

@@ -15,8 +15,8 @@ type thread struct {
 const maxThread = 512
 
 // thread is the caller's token to continue, "" if there is nothing to continue. It
-// is sealed for the caller: the agent knows the bridge alone, and would let
-// everybody go on with the tasks of everybody else.
+// is sealed for the caller: the agent knows the bridge alone, and would let every
+// caller go on with the tasks of all others.
 func (l *link) thread(r *Result, caller string) string {
 	t := thread{Context: r.context}
 	if r.State == inputRequired || r.State == authRequired {

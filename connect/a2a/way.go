@@ -21,7 +21,7 @@ type way interface {
 	stream(ctx context.Context, operation string, params any, take func(json.RawMessage) bool) error
 }
 
-// A lost is the error of a request whose answer did not come, or makes no sense.
+// A lost is the error of a request without an answer, or with one that makes no sense.
 type lost struct {
 	sent bool // the agent may have it
 	why  string

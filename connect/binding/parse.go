@@ -28,7 +28,7 @@ const (
 	maxPublications = 10
 )
 
-// A File is what a file says.
+// A File is the content of a binding file.
 type File struct {
 	Space   protocol.SpaceID
 	Devices []*device.Device

@@ -47,7 +47,7 @@ func Open(o Options) (*Service, error) {
 }
 
 const (
-	settleFor  = 200 * time.Millisecond // after a change, for who writes a file in pieces
+	settleFor  = 200 * time.Millisecond // after a change, since editors may write a file in pieces
 	lookAnyway = 30 * time.Second       // for file systems that tell of no changes
 )
 

@@ -64,7 +64,7 @@ func connect(ctx context.Context, dial func() (net.Conn, error), id string, take
 	return c, nil
 }
 
-// close ends the connection and waits for what it calls.
+// close ends the connection and waits for its running callbacks.
 func (c *connection) close() {
 	_ = c.client.Disconnect(&paho.Disconnect{})
 	<-c.ended

@@ -35,12 +35,12 @@ type Device struct {
 	Skills   []Skill
 	// Digest is equal for equal devices: what described it.
 	Digest string
-	// By is leave of who described it, with whose rights it is read and
-	// published for; nil for what the bridge was told by its own configuration.
+	// By is the grant of the device's announcer, with whose rights its topics are
+	// read and published to; nil for a device of the bridge's own configuration.
 	By *grant.Grant
 }
 
-// A Skill is what a device offers.
+// A Skill is a skill that a device offers.
 type Skill struct {
 	ID           protocol.SkillID
 	Name         string
@@ -86,7 +86,7 @@ type Publication struct {
 	Retain  bool
 }
 
-// An Answer is where the device says what came of a capability.
+// An Answer is the topic and format of a device's answer to a capability.
 type Answer struct {
 	Topics []string
 	// Read makes the answer of the first message that it can be read from and
@@ -94,8 +94,8 @@ type Answer struct {
 	Read    *Extraction
 	Match   *template.Template // over the params, value and value_json; nil takes every message
 	Timeout time.Duration
-	// Optional has a device that says nothing in time answered for with
-	// confirmed: false, as what is published may have been done.
+	// Optional has the fleet answer confirmed: false for a device without a timely
+	// answer, as the published command may have been carried out.
 	Optional bool
 }
 
@@ -240,7 +240,7 @@ func (d *Device) registration() (json.RawMessage, error) {
 	return json.Marshal(params)
 }
 
-// stateSchema is the JSON Schema of what the capability "state" answers.
+// stateSchema is the JSON Schema of the results of the capability "state".
 func (s *Skill) stateSchema() map[string]any {
 	properties := map[string]any{updatedAt: map[string]any{
 		"type": "integer", "description": "when it said the newest part of it, Unix milliseconds",

@@ -53,17 +53,16 @@ type Options struct {
 	Root    string // of the bridge's own topics
 	Router  Router
 	Agents  Agents
-	Rights  Rights // of those who describe devices
+	Rights  Rights // of the announcers of devices
 	Dial    func(who grant.Grant) (net.Conn, error)
 	Metrics *Metrics
 	Log     *slog.Logger
 
-	// Watch are filters whose messages go to Take, of each topic the newest. From
-	// says who published a message, nil if that is not known: those of different
-	// parties are taken at the same time. Who is described by what is retained there is not known before that
-	// was taken: Mark publishes to a topic, with every QoS that messages may wait
-	// with, and once that has come, and what came before it was taken, agents that
-	// nobody describes any more are withdrawn.
+	// Watch are filters whose messages go to Take, of each topic the newest. From is the publisher
+	// of a message, nil if unknown: messages of different parties are taken at the same time. The
+	// described devices are complete only after all retained messages were taken: Mark publishes to
+	// a topic, with every QoS that messages may wait with, and once that message has come and all
+	// before it were taken, agents without a description are withdrawn.
 	Watch []string
 	From  func(topic string, payload []byte) *grant.Grant
 	Take  func(a Announced)
@@ -71,8 +70,8 @@ type Options struct {
 	Taken func() // all that was retained, optional
 }
 
-// Principal is the principal that acts for the devices of an origin in a space. Nobody
-// can authenticate as one.
+// Principal is the principal that acts for the devices of an origin in a space. No
+// credential authenticates as one.
 func Principal(origin string, space protocol.SpaceID) *protocol.Principal {
 	return &protocol.Principal{Kind: protocol.KindBridge, ID: origin, Space: space, Method: protocol.MethodBridge}
 }
@@ -303,8 +302,8 @@ func (f *Fleet) serve(ctx context.Context) error {
 // that retained messages are sent with.
 const marksSent = 2
 
-// listen subscribes to what the fleet watches, and finds out when all that is
-// retained there has come.
+// listen subscribes to the filters of Watch, and notes when all retained messages
+// have come.
 func (f *Fleet) listen(ctx context.Context, conn *connection, id string) error {
 	if len(f.Watch) == 0 {
 		return nil
@@ -345,8 +344,8 @@ func (f *Fleet) take(r received) {
 	}
 }
 
-// Again has the last message of a topic that is watched taken once more, since it is
-// known by now whom it is from. It does nothing if a newer one has come. It does not
+// Again has the last message of a watched topic taken once more, since its
+// publisher is known by now. It does nothing if a newer one has come. It does not
 // block.
 func (f *Fleet) Again(topic string, payload []byte, from *grant.Grant) {
 	f.mu.Lock()

@@ -115,7 +115,7 @@ func (m *member) perform(ctx context.Context, s *Skill, c *Capability, params js
 	return m.answered(ctx, s, w)
 }
 
-// permitted says why who described the device may not have messages published.
+// permitted fails if the announcer of the device may not publish the messages.
 func (m *member) permitted(messages []Message) *protocol.Error {
 	if m.By == nil {
 		return nil
@@ -154,7 +154,7 @@ type wait struct {
 	value  any // once done is closed
 }
 
-// await looks out for the answer to what is published next.
+// await expects the answer to the message that is published next.
 func (m *member) await(a *Answer, params json.RawMessage) (*wait, error) {
 	vars, err := paramVars(params)
 	if err != nil {
@@ -223,7 +223,7 @@ func (m *member) answered(ctx context.Context, s *Skill, w *wait) (json.RawMessa
 	}
 }
 
-// confirmed is the result of what the state tells of.
+// confirmed is the result of a capability that is confirmed by the device's state.
 func (m *member) confirmed(s *Skill, yes bool) (json.RawMessage, *protocol.Error) {
 	m.fleet.mu.Lock()
 	state := m.state(s)

@@ -6,21 +6,21 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// Bounds of what waits to be read. Who publishes faster than is read loses
-// messages of its topic, the oldest first.
+// Bounds of the messages that wait to be read. A topic with more loses its oldest
+// messages.
 const (
 	maxWaiting   = 8        // messages of a topic
 	maxLaneBytes = 16 << 20 // of messages in a lane
 )
 
-// A lane has the messages for what one party described read, one at a time and
-// each topic in its turn. So parties do not wait for each other, however long
-// it takes to read what they described. The fields are guarded by the fleet's
+// A lane reads the messages for the devices of one announcer, one at a time and
+// each topic in its turn. So announcers do not wait for each other, however long
+// their devices' messages take to read. The fields are guarded by the fleet's
 // mutex; reading goes on without it.
 type lane struct {
-	boxes map[string][]*letter // what waits, by topic
+	boxes map[string][]*letter // waiting messages, by topic
 	turns []string             // the topics of boxes, as their turns come
-	bytes int                  // of what waits
+	bytes int                  // of the waiting messages
 	busy  bool                 // it is read
 }
 
@@ -46,7 +46,7 @@ func (f *Fleet) post(party string, l *letter) {
 	box := to.boxes[l.topic]
 	switch {
 	case l.watched && len(box) > 0:
-		l.since = box[0].since // which somebody may wait for
+		l.since = box[0].since // the fleet may wait for it, see marked
 		to.bytes += l.size() - box[0].size()
 		box[0] = l
 	case l.watched:

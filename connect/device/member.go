@@ -40,7 +40,7 @@ type reading struct {
 	name  string
 }
 
-// A known is what a device said, and when.
+// A known is a value that a device reported, with its time.
 type known struct {
 	value any
 	at    time.Time

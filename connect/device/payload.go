@@ -73,7 +73,7 @@ func level(v string) (string, error) {
 	return v, nil
 }
 
-// A Payload is what is published: a text with templates, or JSON whose texts
+// A Payload is the payload of a message: a text with templates, or JSON whose texts
 // may be templates.
 type Payload struct {
 	text *template.Template
@@ -135,7 +135,7 @@ func filled(tree any, vars template.Vars) (any, error) {
 	return tree, nil
 }
 
-// A Message is what is published for a capability.
+// A Message is a message that is published for a capability.
 type Message struct {
 	Topic   string
 	Payload []byte

@@ -15,14 +15,14 @@ const (
 	maxSteps = 200_000
 )
 
-// A listener is a device that is read from the topic of a letter, and those who
-// waited for an answer of it when the letter came.
+// A listener is a device that is read from the topic of a letter, and the calls
+// that waited for its answer when the letter came.
 type listener struct {
 	*member
 	waits []*wait
 }
 
-// listeners are those of a party that a letter is for.
+// listeners are the devices of an announcer that a letter is for.
 func (f *Fleet) listeners(party string, l *letter) []listener {
 	if l.watched {
 		return nil
@@ -40,7 +40,7 @@ func (f *Fleet) listeners(party string, l *letter) []listener {
 	return list
 }
 
-// A heard is what a letter says about a device.
+// A heard holds the values that a letter reports of a device.
 type heard struct {
 	listener
 	*letter

@@ -40,8 +40,8 @@ func (f *Fleet) sorted() []*member {
 	return list
 }
 
-// withdraw unregisters the devices that were taken out, and once the agents that
-// nobody describes any more since an earlier run of the bridge.
+// withdraw unregisters the devices that were taken out, and once the agents that an
+// earlier run of the bridge left and that have no description any more.
 func (f *Fleet) withdraw(ctx context.Context) {
 	f.mu.Lock()
 	leaving := make(map[protocol.AgentID]*member, len(f.leaving))
@@ -216,7 +216,7 @@ func (f *Fleet) attend(ctx context.Context, m *member) {
 		if err != nil {
 			m.hangUp("the heartbeat failed")
 		}
-		if protocol.CodeOf(err) == protocol.NotFound { // somebody has unregistered it
+		if protocol.CodeOf(err) == protocol.NotFound { // it was unregistered meanwhile
 			f.mu.Lock()
 			m.registered = false
 			f.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/connect/template"
 )
 
-// A Told is what one message of a device says, for who tries a description out.
+// A Told is one value that a message of a device reports, for trying out a description.
 type Told struct {
 	What  string // such as state desk-lamp.on, presence or answer desk-lamp.set
 	Value any

@@ -1,4 +1,4 @@
-// Package homeassistant makes agents of what devices announce for Home
+// Package homeassistant makes agents of the devices that are announced for Home
 // Assistant (docs/home-assistant.md), as zigbee2mqtt, Tasmota and ESPHome do.
 package homeassistant
 
@@ -26,7 +26,7 @@ const (
 // idRule is the form of ids in announcements.
 var idRule = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
-// An address is where something is announced.
+// An address is a parsed topic of an announcement.
 type address struct {
 	component string // "device" for a device with several
 	id        string // [node.]object
@@ -76,7 +76,7 @@ type reader struct {
 	root   string // of the bridge's own topics
 	prefix string // of announcements
 	allows func(topic string) bool
-	// mayRead and mayWrite say why who announces may not use a topic so.
+	// mayRead and mayWrite fail if the announcer may not subscribe or publish to a topic.
 	mayRead  func(topic string) error
 	mayWrite func(topic string, retain bool) error
 }
@@ -194,7 +194,7 @@ func (r *reader) part(d *device.Device, whole map[string]any, about about, key s
 	return e.skill(protocol.SkillID(shortened(string(d.Agent) + "." + key)))
 }
 
-// An about is what an announcement says of the device.
+// An about is the name and the model of an announced device.
 type about struct{ name, model string }
 
 func aboutOf(whole map[string]any) (a about, err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// An Announcer is who made an announcement that was taken, as stored: after a
-// restart the broker has the announcement alone. It is immutable.
+// An Announcer is the record of the publisher of an announcement that was taken:
+// after a restart the broker has the announcement alone. It is immutable.
 type Announcer struct {
 	Space  protocol.SpaceID `json:"space_id"`
 	Topic  string           `json:"topic"`
@@ -21,8 +21,8 @@ type Announcer struct {
 	By     grant.Grant      `json:"by"`
 }
 
-// Announcers know who made the announcements of a space. Who publishes one is
-// noted while that is at hand, which is before anybody gets it.
+// Announcers know the publishers of the announcements of a space. A publisher is
+// noted while its message is being published, before that is delivered.
 type announcers struct {
 	space protocol.SpaceID
 	table records.Table[Announcer]
@@ -33,14 +33,14 @@ type announcers struct {
 	known map[protocol.Party]*grant.Grant // the newest of each
 }
 
-// A note says who published a payload.
+// A note names the publisher of a payload.
 type note struct {
 	digest string
 	by     grant.Grant
 }
 
-// maxNotes bounds the notes of a topic. What was published before is not taken
-// any more: something newer follows.
+// maxNotes bounds the notes of a topic. Older announcements are not taken any more,
+// as newer ones follow.
 const maxNotes = 4
 
 func newAnnouncers(space protocol.SpaceID, table records.Table[Announcer], most int) *announcers {
@@ -50,9 +50,9 @@ func newAnnouncers(space protocol.SpaceID, table records.Table[Announcer], most 
 	}
 }
 
-// note notes who publishes an announcement. It does not block. Where there is no
-// room any note gives way, so that those of announcements which were never
-// delivered do not stay for good.
+// note notes the publisher of an announcement. It does not block. Without room any
+// note gives way, so that the notes of announcements that are never delivered do
+// not stay for good.
 func (a *announcers) note(topic string, n note) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +74,7 @@ func (a *announcers) evict() {
 	}
 }
 
-// by is the author of an announcement that is delivered, nil if that is not known.
+// by is the announcer of a delivered announcement, nil if that is not known.
 func (a *announcers) by(topic string, payload []byte) *grant.Grant {
 	if len(payload) > maxAnnouncement {
 		return nil
@@ -116,10 +116,10 @@ func (a *announcers) once(g grant.Grant) *grant.Grant {
 	return &g
 }
 
-// writeWithin bounds one write of who announced something.
+// writeWithin bounds the write of one Announcer.
 const writeWithin = 10 * time.Second
 
-// keep stores who made an announcement, if that is not known yet.
+// keep stores the announcer of an announcement, unless it is stored already.
 func (a *announcers) keep(topic string, payload []byte, by *grant.Grant) error {
 	r := &Announcer{Space: a.space, Topic: topic, Digest: digestOf(payload), By: *by}
 	if stored, _, ok := a.table.Get(a.key(topic)); ok && records.Same(stored, r) {
@@ -131,7 +131,7 @@ func (a *announcers) keep(topic string, payload []byte, by *grant.Grant) error {
 	return err
 }
 
-// forget removes who made an announcement.
+// forget removes the announcer of a topic.
 func (a *announcers) forget(topic string) error {
 	if _, _, ok := a.table.Get(a.key(topic)); !ok {
 		return nil
@@ -144,7 +144,7 @@ func (a *announcers) forget(topic string) error {
 	return nil
 }
 
-// stored are the topics of the announcements whose makers are stored.
+// stored are the topics of the announcements whose announcers are stored.
 func (a *announcers) stored() (topics []string) {
 	for _, r := range a.table.All() {
 		if r.Space == a.space {

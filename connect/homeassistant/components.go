@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The risks of what acts: high for what opens a house, or floods it, so that
-// models need an approval. For the others bridges may be told to ask
+// The risks of capabilities that act: high for those that open a house, or flood
+// it, so that models need an approval. For others a bridge may be set to ask too
 // (approvals.ask_about).
 const (
 	highRisk  = "high"

@@ -136,7 +136,7 @@ func (e *entity) topic(name string) string {
 	return topic
 }
 
-// readable is [entity.topic] of a topic that is read for who announces.
+// readable is [entity.topic] for a topic that the announcer must have the right to read.
 func (e *entity) readable(name string) string {
 	topic := e.topic(name)
 	if topic != "" && e.mayRead != nil {
@@ -145,7 +145,8 @@ func (e *entity) readable(name string) string {
 	return topic
 }
 
-// writable is [entity.topic] of a topic that is published to for who announces.
+// writable is [entity.topic] for a topic that the announcer must have the right to
+// publish to.
 func (e *entity) writable(name string) string {
 	topic := e.topic(name)
 	if topic != "" && e.mayWrite != nil {
@@ -154,7 +155,7 @@ func (e *entity) writable(name string) string {
 	return topic
 }
 
-// permitted fails if who announces may not use the topic of a field.
+// permitted fails the announcement if its announcer may not use the topic of a field.
 func (e *entity) permitted(name string, err error) {
 	if err != nil {
 		e.fail("%s: who announces it may not use the topic: %s", name, protocol.AsError(err).Message)

@@ -20,7 +20,7 @@ func atLeastOne(properties map[string]any) json.RawMessage {
 }
 
 // asLight reads lights of the three schemas that there are. Callers set the
-// brightness in percent, whatever the light counts in.
+// brightness in percent, whichever unit the light uses.
 func (e *entity) asLight() {
 	switch schema := e.word("schema", "basic"); schema {
 	case "basic", "default":

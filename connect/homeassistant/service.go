@@ -58,7 +58,7 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 type Options struct {
 	Announcers records.Table[Announcer]
 	Rights     device.Rights
-	Fleet      device.Options // but Rights, and what belongs to Watch
+	Fleet      device.Options // without Rights, Watch and the fields that belong to Watch
 }
 
 // A Discovery keeps the devices that are announced in a fleet.
@@ -71,14 +71,14 @@ type Discovery struct {
 	log        *slog.Logger
 
 	mu      sync.Mutex
-	known   map[string]protocol.Party // who announced, by the topics of announcements that are taken
-	of      map[protocol.Party]int    // and how many of them
-	refused map[string]string         // why others are not, as far as there is room
-	unnamed map[string][]byte         // the newest announcements, by topic, of which nobody has said who made them
+	known   map[string]protocol.Party // the announcers, by the topics of announcements that are taken
+	of      map[protocol.Party]int    // the number of announcements taken of each
+	refused map[string]string         // why others are not taken, as far as there is room
+	unnamed map[string][]byte         // the newest announcements without a known announcer, by topic
 }
 
-// NewDiscovery makes the fleet of what is announced. Nobody is heard before it
-// runs.
+// NewDiscovery makes the fleet of announced devices. It takes no announcement
+// before it runs.
 func NewDiscovery(s Settings, o Options) *Discovery {
 	d := &Discovery{
 		Settings: s, rights: o.Rights, log: o.Fleet.Log, announcers: newAnnouncers(o.Fleet.Space, o.Announcers, 2*s.Entities),
@@ -107,9 +107,9 @@ type Note struct {
 	By     grant.Grant `json:"by"`
 }
 
-// Publishes notes who publishes on one of [Discovery.Filters]. It is called
-// before the message is delivered, and does not block. ok is false if that is of no
-// interest.
+// Publishes notes the publisher of a message on one of [Discovery.Filters]. It is
+// called before the message is delivered, and does not block. ok is false if the
+// message cannot be an announcement of the space.
 func (d *Discovery) Publishes(who *protocol.Principal, topic string, payload []byte) (n Note, ok bool) {
 	if who.Home() != d.announcers.space || len(payload) > maxAnnouncement {
 		return n, false
@@ -120,7 +120,7 @@ func (d *Discovery) Publishes(who *protocol.Principal, topic string, payload []b
 }
 
 // Noted takes the note of another bridge, which vouches for it. It comes before the
-// message is delivered here, unless that is read from what is retained.
+// message is delivered here, unless that is a retained one.
 func (d *Discovery) Noted(n Note) {
 	d.announcers.note(n.Topic, note{n.Digest, n.By})
 	d.mu.Lock()
@@ -131,8 +131,8 @@ func (d *Discovery) Noted(n Note) {
 	}
 }
 
-// author is the maker of an announcement. One that is not known yet is kept until another
-// bridge tells, and nil.
+// author is the announcer of an announcement, nil if it is not known yet: then the announcement is
+// kept until another bridge names it.
 func (d *Discovery) author(a device.Announced) *grant.Grant {
 	d.mu.Lock()
 	delete(d.unnamed, a.Topic)
@@ -161,7 +161,7 @@ func (d *Discovery) take(a device.Announced) {
 	case len(a.Payload) == 0:
 		d.forget(a, at, nil)
 		return
-	case a.From == nil && entities.MayBeOurs(d.Prefix, a.Topic): // of which nobody is the publisher but the bridge
+	case a.From == nil && entities.MayBeOurs(d.Prefix, a.Topic): // which the bridge itself publishes
 		return
 	case a.From == nil:
 		d.forget(a, at, errors.New("who announced it is not known, as it was announced before anybody listened, or is too large: have it announced again"))
@@ -169,7 +169,7 @@ func (d *Discovery) take(a device.Announced) {
 	}
 	made, err := d.readerFor(a.From).read(at, a.Payload)
 	if made == nil || err != nil && !errors.As(err, new(*partly)) {
-		d.forget(a, at, err) // what it announced before is not so any more
+		d.forget(a, at, err) // the announcement before no longer holds
 		return
 	}
 	made.By, made.Digest = a.From, made.Digest+" "+digestOfGrant(a.From)
@@ -180,7 +180,7 @@ func (d *Discovery) take(a device.Announced) {
 	}
 }
 
-// readerFor reads what somebody announces, who may name only topics that it may
+// readerFor is the reader for an announcer, which may name only topics that it may
 // use itself.
 func (d *Discovery) readerFor(who *grant.Grant) *reader {
 	r := d.reader
@@ -257,8 +257,8 @@ func (d *Discovery) forgetAnnouncer(topic string) {
 	}
 }
 
-// sweep forgets who made announcements that are not there any more, once all
-// that are were taken.
+// sweep forgets the announcers of announcements that are gone, once all retained
+// ones were taken.
 func (d *Discovery) sweep() {
 	for _, topic := range d.announcers.stored() {
 		d.mu.Lock()

@@ -126,7 +126,7 @@ func (l *Link) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if before != nil && before.Space != who.Home() { // it acts for another now
+	if before != nil && before.Space != who.Home() { // the API key is of another space now
 		l.service.Broker.End(before.Space, l.id())
 	}
 	l.knows(kept.Filters)

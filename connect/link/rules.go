@@ -24,8 +24,8 @@ func (w *way) from(r *Rule) string {
 
 // carry is the topic that a message has on the other side, and the rule for it; nil
 // for one that is not carried. Rules do not overlap, so there is one at most. A
-// remote broker may send topics without a subscription: they have no rule, and go
-// nowhere.
+// remote broker may send topics without a subscription: they match no rule, and are
+// dropped.
 func (w *way) carry(name string) (string, *Rule) {
 	for i := range w.rules {
 		r := &w.rules[i]
@@ -44,9 +44,9 @@ func (w *way) carry(name string) (string, *Rule) {
 	return "", nil
 }
 
-// keeps reports whether a topic of this side is not carried whatever the rules
-// say: the bridge's own, and those that begin with $, by which a broker and its
-// doors are spoken to.
+// keeps reports whether a topic of this side is never carried, under any rule: the
+// bridge's own, and those that begin with $, by which a broker and its doors are
+// spoken to.
 func (w *way) keeps(here string) bool {
 	first, _, _ := strings.Cut(here, "/")
 	return first == w.reserved || strings.HasPrefix(first, "$")

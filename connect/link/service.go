@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Links   []Config
 	Records records.Table[Record]
-	// Authenticate yields the principal of an API key; "" is nobody's, but with dev.
+	// Authenticate yields the principal of an API key; "" fails, except with dev.
 	Authenticate func(ctx context.Context, key string) (*protocol.Principal, error)
 	// Root is the first level of the bridge's own topics, BridgeID its id.
 	Root, BridgeID string

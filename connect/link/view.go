@@ -12,7 +12,7 @@ import (
 type Holder interface {
 	// Elsewhere is the id of the bridge that runs them, "" if it is this one.
 	Elsewhere() string
-	// Shows asks that bridge for what [Service.Shows] yields there.
+	// Shows asks that bridge for the result of its [Service.Shows].
 	Shows(ctx context.Context) ([]GetResult, error)
 }
 

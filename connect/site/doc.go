@@ -1,6 +1,6 @@
 // Package site makes a bridge a site of another one, the centre: agents of the site
-// and their skills are registered at the centre under the site's name, and what they
-// are asked for there is asked for here (docs/sites.md).
+// and their skills are registered at the centre under the site's name, and calls of
+// them there are made here (docs/sites.md).
 //
 // The site is a client of the centre, over one connection that it opens itself, and
 // answers there for each of its agents as a gateway does. So the centre knows

@@ -13,8 +13,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/selector"
 )
 
-// do runs a command of this bridge as who the centre's calls are made for, and reads
-// its result.
+// do runs a command of this bridge as the site's local principal, for which the
+// centre's calls are made, and reads its result.
 func (s *Site) do(ctx context.Context, command string, params, result any) error {
 	request, err := protocol.NewRequest(command, params)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Site) run(ctx context.Context, request *protocol.Request, claim string,
 	if err != nil {
 		return err
 	}
-	request.Metadata.SenderID = "" // it is nobody but the principal
+	request.Metadata.SenderID = "" // the sender is the principal
 	answer := s.Router().Handle(ctx, commands.Inbound{Principal: who, Request: request, Door: Door, Claim: claim})
 	if answer.Err != nil {
 		return answer.Err
@@ -172,8 +172,8 @@ func (s *Site) addSkills(ctx context.Context, to map[protocol.AgentID]*agent) er
 func (s *Site) named(id string) string { return s.Name + "." + id }
 
 // shown is a skill as it is registered at the centre, and whether any of it
-// crosses: capabilities that take only sealed params cannot cross, as what they are sealed
-// for is a skill of another name.
+// crosses: capabilities that take only sealed params cannot cross, as their params would be sealed
+// for a skill of another name.
 func (s *Site) shown(a protocol.AgentID, k *skill) (shown client.Skill, crosses bool) {
 	shown = client.Skill{
 		ID: protocol.SkillID(s.named(string(k.ID))), Name: k.Name, Description: k.Description, Version: k.Version, StateSchema: k.StateSchema,
@@ -218,8 +218,8 @@ func (s *Site) invoke(ctx context.Context, id protocol.SkillID, in *client.Invoc
 	return result.Data, nil
 }
 
-// claimed is who called at the centre, if that was told: a word of the centre's. Nobody
-// of this bridge has an id with a slash.
+// claimed is the caller at the centre, if that was told: a claim of the centre. No
+// principal of this bridge has an id with a slash.
 func claimed(sender string) string {
 	if !strings.Contains(sender, "/") {
 		return ""

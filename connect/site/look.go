@@ -15,7 +15,7 @@ type View struct {
 	Problem  string           // why it is down, "" while it is connected
 	Agents   int              // that the centre has been told of
 	NotShown []string         // agents and skills that are not shown there, with the reason
-	Space    protocol.SpaceID // whose agents are shown, "" until that is known
+	Space    protocol.SpaceID // the space of the shown agents, "" until that is known
 }
 
 // Look is the site as it is; running is whether it runs on this bridge.

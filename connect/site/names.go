@@ -11,7 +11,7 @@ import (
 // registered by the site alone, and a site registers nothing else.
 type Names []Have
 
-// Check is asked before somebody registers an agent or a skill. The error is 2003.
+// Check is called before an agent or a skill is registered. The error is 2003.
 func (n Names) Check(space protocol.SpaceID, id string, who *protocol.Principal) error {
 	of, own := n.of(space, id), n.by(who)
 	switch {
@@ -27,7 +27,7 @@ func (n Names) Check(space protocol.SpaceID, id string, who *protocol.Principal)
 	return nil
 }
 
-// TellsCaller reports whether an agent is of a site that is told who calls.
+// TellsCaller reports whether an agent is of a site that is told its callers.
 func (n Names) TellsCaller(space protocol.SpaceID, id protocol.AgentID) bool {
 	of := n.of(space, string(id))
 	return of != nil && of.Callers

@@ -186,8 +186,8 @@ func (x *shown) report(ctx context.Context, t *told, a *agent) error {
 	return nil
 }
 
-// passes reports whether an error may pass by itself: then it is the centre that does
-// not answer, not one of what is shown that is refused.
+// passes reports whether an error may pass by itself, such as a lost line or a code
+// that may be retried; else the centre has refused an agent or a skill for good.
 func passes(err error) bool {
 	if err == nil {
 		return false

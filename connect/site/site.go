@@ -32,7 +32,7 @@ type Options struct {
 	Join
 	Have   []Have // sites of this bridge, which are not shown
 	Router func() Router
-	// Authenticate yields the principal of an API key here; "" is nobody's, but with
+	// Authenticate yields the principal of an API key here; "" fails, except with
 	// dev.
 	Authenticate func(ctx context.Context, key string) (*protocol.Principal, error)
 	// Reported is the state that an agent has reported of a skill.
@@ -52,7 +52,7 @@ type Site struct {
 	since     time.Time
 	problem   string
 	running   bool
-	space     protocol.SpaceID  // of who the centre's calls are made for, "" until that is known
+	space     protocol.SpaceID  // of the principal that the centre's calls are made for, "" until that is known
 	centre    *client.Client    // nil without one
 	told      int               // that are registered at the centre
 	complains map[string]string // why something is not shown, by its name there
@@ -164,7 +164,7 @@ func (s *Site) connect(ctx context.Context) error {
 	}
 }
 
-// gathers waits for what changes at the same time.
+// gathers waits for further changes at about the same time.
 func (s *Site) gathers(ctx context.Context) {
 	select {
 	case <-time.After(stirs):

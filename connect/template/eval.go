@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// undefined is the value of what is not there.
+// undefined is the value of a missing variable or member.
 var undefined any = missing{}
 
 type missing struct{}
@@ -280,7 +280,7 @@ func equal(a, b any) bool {
 	}
 	switch a := a.(type) {
 	case []any, map[string]any:
-		return false // nobody needs it, and it may be deep
+		return false // no template needs it, and it may be deep
 	default:
 		switch b.(type) {
 		case []any, map[string]any:

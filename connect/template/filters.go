@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A filter is applied to values, the first of which is what it filters.
+// A filter is a function of values, the first of which is the filtered one.
 type filter struct {
 	apply     func(args []any) (any, error)
 	fewest    int // arguments, the first included
@@ -59,7 +59,8 @@ var methods = map[string]string{
 	"startswith": "startswith", "endswith": "endswith",
 }
 
-// functions are the filters that may be called with what they filter in brackets.
+// functions are the filters that may be called as functions, with the filtered value in
+// brackets.
 var functions = map[string]bool{
 	"int": true, "float": true, "bool": true, "min": true, "max": true, "abs": true, "iif": true, "is_number": true,
 }

@@ -34,8 +34,8 @@ func FromJSON(text []byte) (any, error) {
 	return numbers(v), nil
 }
 
-// deeperThan reports whether brackets nest deeper, which is all that matters of
-// what is not JSON.
+// deeperThan reports whether brackets nest deeper than most. It takes any text,
+// JSON or not.
 func deeperThan(text []byte, most int) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {

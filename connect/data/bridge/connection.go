@@ -16,8 +16,8 @@ import (
 	"github.com/aibridge/aibridge/client"
 )
 
-// connectionFields are the settings of every component: where the bridge is, and who
-// the component is there.
+// connectionFields are the settings of every component: the address of the bridge,
+// and the component's credential there.
 func connectionFields() []*service.ConfigField {
 	return []*service.ConfigField{
 		service.NewStringField("url").

@@ -35,7 +35,7 @@ type consuming struct {
 	err    error         // why, from then on
 }
 
-// A handed is a batch that the pipeline has, and what it says of it.
+// A handed is a batch that was given to the pipeline, with the channel for its outcome.
 type handed struct {
 	messages []client.Message
 	done     chan error
@@ -109,7 +109,7 @@ func (in *topics) eventFilters(ctx context.Context) ([]string, error) {
 	return filters, nil
 }
 
-// handle hands a batch over, and waits for what comes of it.
+// handle gives a batch to the pipeline, and waits for its outcome.
 func (in *topics) handle(ctx context.Context, messages []client.Message) error {
 	h := handed{messages, make(chan error, 1)}
 	select {

@@ -130,7 +130,7 @@ func (in *trail) ask(ctx context.Context, params map[string]any) (page, error) {
 	return client.Call[page](ctx, c, "audit.query", params)
 }
 
-// after asks for what comes after a place, or for all there is.
+// after asks for the entries after a place, or for all entries.
 func (in *trail) after(ctx context.Context) (page, error) {
 	params := make(map[string]any, len(in.filter)+1)
 	for name, value := range in.filter {
@@ -144,7 +144,7 @@ func (in *trail) after(ctx context.Context) (page, error) {
 	return in.ask(ctx, params)
 }
 
-// ReadBatch waits for entries, and before that for the ones before them to be delivered.
+// ReadBatch waits until the entries read before are delivered, and then for the next ones.
 func (in *trail) ReadBatch(ctx context.Context) (service.MessageBatch, service.AckFunc, error) {
 	select {
 	case <-in.free:

@@ -123,7 +123,7 @@ func (in *input) Connect(ctx context.Context) error {
 	return nil
 }
 
-// ReadBatch waits for records, and before that for the ones before them to be delivered.
+// ReadBatch waits until the records read before are delivered, and then for the next ones.
 func (in *input) ReadBatch(ctx context.Context) (service.MessageBatch, service.AckFunc, error) {
 	if err := in.take(ctx); err != nil {
 		return nil, nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// ours is the beginning of the ids of what is announced here.
+// ours is the prefix of the ids of devices that are announced here.
 const ours = "aibridge_"
 
 // MayBeOurs reports whether a topic is one on which announcements are made here.
@@ -18,8 +18,8 @@ func MayBeOurs(prefix, topic string) bool {
 	return strings.HasPrefix(topic, prefix+"/device/"+ours) && strings.HasSuffix(topic, "/config")
 }
 
-// A place is where a device is announced and told of. Its id is no other's, of
-// no other space or bridge either.
+// A place holds the id of an announced device and the topics of its announcement
+// and state. The id is unique among all spaces and bridges.
 type place struct {
 	topics protocol.Topics
 	prefix string
@@ -131,7 +131,7 @@ func (d *Device) state(answers map[protocol.CapabilityID]any) []byte {
 	return text
 }
 
-// shown is a value in the words that were announced, nil for what does not fit.
+// shown is a value in the words that were announced, nil if it does not fit.
 func (v *value) shown(answer any) any {
 	switch sort := v.about.sort(); answer := answer.(type) {
 	case bool:

@@ -9,9 +9,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Command is what came on a topic below set.
+// A Command is a message on a topic below set.
 type Command struct {
-	Who     *protocol.Principal // that published it, with whose rights it is done
+	Who     *protocol.Principal // the publisher, with whose rights it is run
 	Client  string
 	Topic   string
 	Payload []byte // only until Take returns
@@ -20,8 +20,8 @@ type Command struct {
 // CommandFilter is the filter of the topics of commands.
 func (s *Publisher) CommandFilter() string { return protocol.NewTopics(s.Root).Entity("+", "+/set") }
 
-// commandWithin is the time that a command may take, and approvalWithin how long
-// somebody may take to agree to one first.
+// commandWithin bounds the time of a command, and approvalWithin the time until its
+// approval before that.
 const (
 	commandWithin  = 30 * time.Second
 	approvalWithin = 10 * time.Minute

@@ -26,7 +26,7 @@ type Entity struct {
 	Platform string
 	Name     string
 	Does     []protocol.CapabilityID // what commands call
-	Risky    bool                    // somebody has to agree to some of them
+	Risky    bool                    // some of them need an approval
 
 	fields map[string]any    // beside those of all entities
 	shows  map[string]*value // by the field that names the topic, such as state_topic
@@ -39,9 +39,9 @@ type LeftOut struct {
 	Reason     string
 }
 
-// A value is a part of what a capability that reads answers.
+// A value is a part of the result of a reading capability.
 type value struct {
-	key        string // in what is published
+	key        string // in the published state
 	capability protocol.CapabilityID
 	property   string // "" for the whole answer
 	about      *property

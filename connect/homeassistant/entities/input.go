@@ -92,7 +92,7 @@ func valued(c *Capability, name, sort string) input {
 	return input{value: &parameter{c.ID, name, sort, c.risky()}}
 }
 
-// The payloads of what is on or off.
+// The payloads of entities that are on or off.
 const (
 	on  = "ON"
 	off = "OFF"

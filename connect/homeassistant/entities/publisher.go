@@ -32,7 +32,7 @@ type Options struct {
 	Publish  func(to protocol.Recipients, m protocol.Message) (receivers int, err error)
 	Retained func(filter string) iter.Seq2[string, protocol.SpaceID]
 	Online   func(protocol.SpaceID, protocol.SkillID) bool
-	// Ask runs a capability for somebody as soon as somebody else has agreed to it.
+	// Ask runs a capability for a principal as soon as an operator has approved it.
 	Ask     func(ctx context.Context, who *protocol.Principal, skill protocol.SkillID, capability protocol.CapabilityID, params []byte) error
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -45,13 +45,13 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	skills  map[protocol.SkillID]*shown
-	runs    bool    // before that, what is to be withdrawn is found when it begins
+	runs    bool    // before that, devices to be withdrawn are found when it begins
 	leaving []place // announced, and not withdrawn yet
 	inputs  map[string]target
 	births  bool // Home Assistant has come: everything is announced anew
 	refused map[protocol.SkillID]bool
 
-	reading chan protocol.SkillID // whose state is to be read
+	reading chan protocol.SkillID // the skills whose state is to be read
 	over    context.Context       // ends with Run
 	end     context.CancelFunc
 	asking  sync.WaitGroup // commands at work; none begins when over has ended
@@ -69,7 +69,7 @@ type shown struct {
 	queued    bool   // to be read
 }
 
-// A target is where a command goes.
+// A target is the skill and the input of it that a command is for.
 type target struct {
 	skill protocol.SkillID
 	*input
@@ -207,7 +207,7 @@ func (s *Publisher) Run(ctx context.Context) error {
 		case <-refresh.C:
 			s.readAll()
 		case <-s.wake:
-			select { // for what comes together with it
+			select { // for changes that come together with it
 			case <-time.After(settleFor):
 			case <-ctx.Done():
 			}
@@ -215,9 +215,9 @@ func (s *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// withdrawLeftovers removes what an earlier run announced and nobody would any
-// more, in whatever space that was. Availability, which only the bridge retains,
-// tells which announcements are its own.
+// withdrawLeftovers removes announcements of earlier runs, in any space, that would
+// not be made any more. Availability, which only the bridge retains, tells which
+// announcements are its own.
 func (s *Publisher) withdrawLeftovers() {
 	s.mu.Lock()
 	s.runs = true

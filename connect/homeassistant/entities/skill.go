@@ -32,7 +32,7 @@ type Capability struct {
 	Sealed bool // the bridge cannot make its params
 }
 
-// risky reports whether somebody has to agree before it is done.
+// risky reports whether the capability needs an approval.
 func (c *Capability) risky() bool { return c.Risk == "high" || c.Risk == "ask" }
 
 // name is a capability for people.

@@ -1,6 +1,6 @@
-// Command aibridge-connect moves data between a bridge and what else there is, as a
-// configuration file says: the command line of Benthos, with components for AI Bridge,
-// PostgreSQL and Kafka.
+// Command aibridge-connect moves data between a bridge and other systems, as a
+// configuration file says: the command line of Benthos, with components for AI
+// Bridge, PostgreSQL and Kafka.
 package main
 
 import (
