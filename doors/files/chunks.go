@@ -54,7 +54,7 @@ func (h *Handler) chunks(w http.ResponseWriter, r *http.Request, who *protocol.P
 	pacer := h.pace(w, who)
 	defer pacer.stop()
 	out := pacedWriter{w, pacer}
-	// The sums of a few chunks at a time, so that who waits sees that it goes on.
+	// The sums are sent a few chunks at a time, so that the client sees progress.
 	for ; count > 0; count -= chunksAtOnce {
 		sums := known
 		if sums == nil {
@@ -70,7 +70,7 @@ func (h *Handler) chunks(w http.ResponseWriter, r *http.Request, who *protocol.P
 		}
 		for _, sum := range sums {
 			if _, err := out.Write(sum[:]); err != nil {
-				return nil // nobody listens any more
+				return nil // the client is gone
 			}
 		}
 		_ = http.NewResponseController(w).Flush()

@@ -22,7 +22,7 @@ type HealthDetails struct {
 	Used        string `json:"storage_used"`
 	Total       string `json:"storage_total"`
 	UsedBytes   int64  `json:"storage_used_bytes"`
-	TotalBytes  int64  `json:"storage_total_bytes"` // 0 if nobody knows
+	TotalBytes  int64  `json:"storage_total_bytes"` // 0 if that is unknown
 	Connections int64  `json:"connections"`         // transfers under way; told to administrators
 }
 

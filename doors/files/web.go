@@ -35,7 +35,7 @@ type Options struct {
 	Spool string
 
 	MaxFile   int64         // bytes of an upload, default 4 GiB
-	Transfers int           // uploads and downloads at a time, of which everybody has a share (package fair), default 128
+	Transfers int           // uploads and downloads at a time, shared among principals (package fair), default 128
 	Queue     time.Duration // how long one may wait to begin, default 10 s
 	Patience  time.Duration // with the next piece of an upload or a download, default 60 s
 	// Record records changes of files, and refusals; optional.

@@ -11,8 +11,9 @@ import (
 )
 
 // secured are the headers every answer carries: nothing here is for other sites'
-// pages, for frames, for caches or for guessing at types. Their names are canonical,
-// and who adds to one gets a copy.
+// pages, for frames, for caches or for guessing at types. Their names are
+// canonical, and their slices have no spare capacity, so that adding to one copies
+// it.
 var secured = http.Header{
 	"X-Content-Type-Options":       fixed("nosniff"),
 	"X-Frame-Options":              fixed("DENY"),
@@ -53,7 +54,7 @@ func writeBody(w http.ResponseWriter, status int, body []byte) {
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	boundWrite(w)
-	_, _ = w.Write(body) // the client may be gone: nobody is left to tell
+	_, _ = w.Write(body) // the client may be gone: there is no reader for an error
 }
 
 // writeValue answers 200 with a value of ours as JSON.
@@ -102,14 +103,14 @@ func resultOf(h http.Header, resp *protocol.Response, body []byte) (int, []byte)
 	return status, append(body, "}\n"...)
 }
 
-// challenge says how to show who one is.
+// challenge names the scheme of credentials in a header.
 func challenge(h http.Header, status int) {
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="aibridge"`)
 	}
 }
 
-// describe repeats in headers what clients without an envelope want to know.
+// describe repeats fields of the envelope in headers, for clients that read no envelope.
 func describe(h http.Header, resp *protocol.Response) {
 	setHeader(h, "X-Request-Id", resp.ID)
 	setHeader(h, "X-Trace-Id", resp.Metadata.TraceID)

@@ -64,8 +64,8 @@ type Options struct {
 	// /metrics.
 	Metrics func(ctx context.Context, who *protocol.Principal) (prometheus.Gatherer, error)
 
-	// Backup writes an archive of everything the node knows for somebody, or
-	// says why not; without the function there is no /backup.
+	// Backup makes an archive of the node's whole state for a principal that may
+	// have it; without the function there is no /backup.
 	Backup func(ctx context.Context, who *protocol.Principal, withoutContents bool, w io.Writer) error
 
 	// ExportAudit writes a file of the audit trail that can be verified by itself, or
@@ -90,7 +90,7 @@ type Options struct {
 	BridgeID string          // metadata.sender_id of answers made here, default "aibridge"
 
 	// MaxRequests and MaxSockets bound the HTTP requests with a body under way and the
-	// /ws connections, of which everybody has a share (package fair); further ones are
+	// /ws connections, shared among principals (package fair); further ones are
 	// answered 4008. Defaults 4096 and 1024.
 	MaxRequests int
 	MaxSockets  int
@@ -169,18 +169,18 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
-// Guard is the guard in front of this API, for what else is served beside it.
+// Guard is the guard in front of this API, for other handlers served beside it.
 func (a *API) Guard() *Guard { return a.guard }
 
-// Envelopes serves request envelopes whatever the path.
+// Envelopes serves request envelopes on any path.
 func (a *API) Envelopes() http.Handler { return methods{post: a.postEnvelope} }
 
 // ServeHTTP serves everything: commands, /ws, the documents, health and
 // metrics.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
-// WebSocket serves envelopes over WebSocket whatever the path, guarded, for
-// a listener that has only this.
+// WebSocket serves envelopes over WebSocket on any path, guarded, for a listener of
+// its own.
 func (a *API) WebSocket() http.Handler { return a.guard.Wrap(a.socketDoor()) }
 
 func (a *API) socketDoor() http.Handler {
@@ -286,8 +286,8 @@ func (a *API) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// CloseAgents ends the /ws connections of agents. It comes after Close, when
-// nobody waits for agents any more.
+// CloseAgents ends the /ws connections of agents. It comes after Close, when no
+// request waits for agents any more.
 func (a *API) CloseAgents(context.Context) error {
 	a.mu.Lock()
 	sockets := slices.Collect(maps.Keys(a.sockets))

@@ -36,7 +36,8 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 }
 
 // download sends a file while it is made. A failure after the first piece breaks the
-// connection, so that nobody takes half a file for a whole one; the file says so too.
+// connection, so that the client does not take half a file for a whole one; the
+// file says so too.
 func (a *API) download(w http.ResponseWriter, r *http.Request, body archiveBody, write func(context.Context, *protocol.Principal, io.Writer) error) {
 	who, no := a.principal(r)
 	if no != nil {

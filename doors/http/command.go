@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// postEnvelope takes a request envelope and answers with a response envelope,
-// whatever happens; the HTTP status repeats what its code says.
+// postEnvelope takes a request envelope and always answers with a response
+// envelope; the HTTP status repeats its code.
 func (a *API) postEnvelope(w http.ResponseWriter, r *http.Request) {
 	who, done, no := a.accept(r)
 	if no != nil {
@@ -101,7 +101,7 @@ func inbound(r *http.Request, who *protocol.Principal, body []byte) commands.Inb
 	return commands.Inbound{Principal: who, Body: body, Door: "http", Address: address(r), Traceparent: traceparent(r), Matched: true}
 }
 
-// failure is the answer to what never became a request.
+// failure is the answer to a body that is no valid request.
 func (a *API) failure(err *protocol.Error) *protocol.Response {
 	return &protocol.Response{
 		Version:   protocol.Version,

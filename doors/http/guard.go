@@ -40,8 +40,8 @@ type Guard struct {
 type GuardOptions struct {
 	Hosts   []string // host names, without port, besides loopback's
 	Origins []string // scheme://host[:port], besides the bridge's own
-	// LoopbackOrigins lets pages connect that come from this machine, whatever
-	// their port: those of a developer.
+	// LoopbackOrigins lets pages of this machine connect, on any port: those of a
+	// developer.
 	LoopbackOrigins bool
 	Log             *slog.Logger // of refusals; may be nil
 }
@@ -98,8 +98,8 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // warnEvery keeps pages that try again and again from filling the log.
 const warnEvery = 10 * time.Second
 
-// tell logs a refusal and the setting that would admit the request: once in a while as a
-// warning, as the author of the page may be the one who reads it.
+// tell logs a refusal and the setting that would admit the request: once in a while as a warning,
+// as the reader of the log may be the author of the page.
 func (g *Guard) tell(r *http.Request, err *protocol.Error) {
 	level, now, last := slog.LevelDebug, int64(time.Since(g.start)), g.warned.Load()
 	if (last == 0 || now-last >= int64(warnEvery)) && g.warned.CompareAndSwap(last, now) {
@@ -151,8 +151,8 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 		return true
 	}
 	// The scheme the browser used may have been ended by a proxy in front, so
-	// https is taken on a plain connection; http on an encrypted one is a
-	// page that somebody on the wire may have written.
+	// https is taken on a plain connection; http on an encrypted one is a page that
+	// an attacker on the wire may have written.
 	scheme, authority, _ := strings.Cut(origin, "://")
 	switch {
 	case scheme == "http" && r.TLS == nil, scheme == "https":

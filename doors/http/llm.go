@@ -82,7 +82,7 @@ func addLLMPaths(paths object, set *commands.Set) {
 }
 
 func (d llmDoor) serve(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength == 0 && r.Method != http.MethodPost { // GET as everybody sends it
+	if r.ContentLength == 0 && r.Method != http.MethodPost { // a GET without a body, as usual
 		r.Header.Set("Content-Type", "application/json")
 	}
 	who, done, no := d.api.accept(r)
@@ -169,7 +169,7 @@ func writeSouthbound(w http.ResponseWriter, resp *protocol.SouthboundResponse) {
 }
 
 // streams reports whether a request is to be answered with an event stream:
-// the client asks for one, or its params do and it takes whatever comes.
+// the client asks for one, or its params do and it accepts any media type.
 func (a *API) streams(r *http.Request, command string, params []byte) bool {
 	if wantsEvents(r) {
 		return true

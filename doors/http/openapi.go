@@ -153,7 +153,7 @@ func envelopeOperation() object {
 }
 
 // envelopeResponses are the responses of a path that takes a request envelope: the
-// body is a response envelope whatever the status.
+// body is a response envelope for every status.
 func envelopeResponses() object {
 	answer := jsonContent(ref("schemas", "Response"))
 	return object{

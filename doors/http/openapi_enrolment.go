@@ -5,8 +5,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// addEnrolmentPaths describes what a bridge with authorities of its own serves
-// under /pki/ to everybody (docs/certificates.md).
+// addEnrolmentPaths describes the public paths under /pki/ of a bridge with
+// authorities of its own (docs/certificates.md).
 func addEnrolmentPaths(paths object, set *commands.Set) {
 	request, ok := set.Find("cert.request")
 	if !ok {

@@ -19,9 +19,9 @@ func newOutbox(maxMessages, maxBytes int) *outbox {
 	return &outbox{maxMessages: maxMessages, maxBytes: maxBytes, wake: make(chan struct{}, 1)}
 }
 
-// put queues a message. It reports whether there was room: when not, the
-// reader at the other end is too slow and nothing is queued from then on,
-// so that what did go out has no holes.
+// put queues a message. It reports whether there was room: without room the reader
+// at the other end is too slow, and nothing is queued from then on, so that the
+// messages sent have no gaps.
 func (o *outbox) put(message []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

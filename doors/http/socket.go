@@ -31,9 +31,9 @@ const (
 )
 
 // A socket is one /ws connection: request envelopes come in, responses and
-// events go out, several requests at once and in whatever order they finish.
-// One goroutine reads, one writes and does the closing, one pings. Others only
-// leave word with them: emit, reply, drain, end, cancel.
+// events go out, several requests at once, answered in the order in which they
+// finish. One goroutine reads, one writes and does the closing, one pings. Others
+// only leave word with them: emit, reply, drain, end, cancel.
 type socket struct {
 	api       *API
 	principal *protocol.Principal
@@ -241,8 +241,9 @@ func (s *socket) Gone() context.Context { return s.ctx }
 
 func (s *socket) emit(e *protocol.Event) { s.out.put(e.Append(nil)) }
 
-// reply queues the answer and frees the request's place at once: who reads the
-// answer may ask again, and while nothing is in flight every answer is queued.
+// reply queues the answer and frees the request's place at once: a client that
+// reads the answer may send the next request, and while nothing is in flight every
+// answer is queued.
 func (s *socket) reply(resp *protocol.Response) {
 	answer := resp.Append(nil)
 	s.mu.Lock()

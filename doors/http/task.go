@@ -10,8 +10,8 @@ import (
 // taskPath is the path at which a task can be asked for.
 const taskPath = "/api/v1/tasks/"
 
-// getTask shows the task in the path, as task.get does. It is where the Location
-// of an answer with 202 leads to.
+// getTask shows the task in the path, as task.get does. The Location of an answer
+// with 202 leads here.
 func (a *API) getTask(w http.ResponseWriter, r *http.Request) {
 	who, no := a.principal(r)
 	if no != nil {

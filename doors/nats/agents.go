@@ -32,7 +32,7 @@ const (
 	bridgeAgentText = "All that the bridge lets you use: skills, groups, workflows, and its language model"
 )
 
-// Agents are the bridge and its sets of skills, for those who talk to agents.
+// Agents are the bridge and its sets of skills, for clients that talk to agents.
 type Agents struct {
 	// List are the sets of skills that a principal may use, at most so many.
 	List func(ctx context.Context, who *protocol.Principal, most int) []Agent
@@ -108,8 +108,9 @@ func (a *agents) subject(verb, token string) string {
 	return strings.Join([]string{agentsRoot, verb, agentHarness, a.owner, token}, ".")
 }
 
-// list are the agents for those who show no credential, the bridge first: who asks
-// what there is shows none. It is empty if they are nobody.
+// list are the agents that clients without a credential may see, the bridge first:
+// queries of the list carry no credential. It is empty if no principal stands for
+// such clients.
 func (a *agents) list() (list []instance, space protocol.SpaceID) {
 	d := a.door
 	if d.key == "" && !d.Dev {
@@ -227,7 +228,7 @@ func (a *agents) heartbeat(of *instance) heartbeat {
 	return heartbeat{agentHarness, a.owner, of.token, of.id, time.Now().UTC().Format(time.RFC3339), int(beat / time.Second)}
 }
 
-// status tells at once what heartbeats tell.
+// status answers with the content of a heartbeat.
 func (a *agents) status(m *nats.Msg) {
 	if m.Reply == "" || a.door.foreign(m.Reply) {
 		return

@@ -33,8 +33,8 @@ const (
 	lastPause  = time.Minute
 )
 
-// A Dial connects to the broker, as one more MQTT client with the rights of who
-// gave the grant.
+// A Dial connects to the broker, as one more MQTT client with the rights of the
+// grant's principal.
 type Dial func(grant.Grant) (net.Conn, error)
 
 // Carry carries messages between the topics and the subjects of the settings,
@@ -92,7 +92,8 @@ func (d *Door) carry(ctx context.Context, dial Dial) error {
 		_ = c.client.Disconnect(&paho.Disconnect{})
 		<-c.client.Done()
 	}()
-	// NATS first: whoever gets a message of MQTT there is heard by the bridge, too.
+	// NATS first: so the bridge already hears the answers of NATS clients that get
+	// a message of MQTT.
 	taken, err := c.subscribe()
 	defer func() {
 		for _, s := range taken {

@@ -40,10 +40,10 @@ type Capability struct {
 type Options struct {
 	Settings Settings
 	Router   Router
-	// Authenticate yields who shows a credential in headers, or who the API key
-	// is of that counts for those who show none.
+	// Authenticate yields the principal of the credential in the headers, or of the
+	// API key passed as otherwise for requests without a credential.
 	Authenticate func(ctx context.Context, h http.Header, otherwise string) (*protocol.Principal, error)
-	// Dev says that those come in who show nothing.
+	// Dev admits requests without a credential.
 	Dev bool
 	// Offered are capabilities that a principal may invoke, at most so many.
 	Offered    func(ctx context.Context, who *protocol.Principal, most int) []Capability
@@ -59,8 +59,8 @@ type Options struct {
 // Bounds of pending requests and messages. Further requests are refused (4008), or
 // dropped if the sender awaits no answer.
 const (
-	maxStrangers = 256      // requests whose sender is not known yet
-	maxRequests  = 4096     // requests under way, of which everybody has a share
+	maxStrangers = 256      // requests that are not authenticated yet
+	maxRequests  = 4096     // requests under way, shared among principals
 	maxPending   = 8192     // messages that a subscription has not looked at
 	maxPendingB  = 32 << 20 // their bytes
 )
@@ -71,7 +71,7 @@ const queue = "aibridge"
 // A Door takes requests of NATS clients.
 type Door struct {
 	Options
-	key       string // of those who show none
+	key       string // of requests without a credential
 	conn      *nats.Conn
 	service   *service
 	heard     []*nats.Subscription
@@ -248,7 +248,8 @@ func (d *Door) handler(begin func(r *request), run func(r *request) *protocol.Re
 }
 
 // foreign reports whether answers must not go to a subject: the bridge would take
-// them for requests, or carry them to MQTT, and it is nobody's deputy.
+// them for requests, or carry them to MQTT, with rights of its own that the sender
+// may not have.
 func (d *Door) foreign(reply string) bool {
 	first, _, _ := strings.Cut(reply, ".")
 	if first == d.Root || strings.HasPrefix(first, "$") || d.agents != nil && first == agentsRoot {
@@ -262,7 +263,7 @@ func (d *Door) foreign(reply string) bool {
 	return false
 }
 
-// admit finds out who sends a request, and has it run.
+// admit authenticates the sender of a request, and has it run.
 func (d *Door) admit(r *request, run func(r *request) *protocol.Response) {
 	who, err := d.Authenticate(d.ctx, headers(r.Header), d.key)
 	<-d.strangers
@@ -280,7 +281,7 @@ func (d *Door) admit(r *request, run func(r *request) *protocol.Response) {
 	d.answer(r, run(r))
 }
 
-// headers are those of a message as HTTP has them: names whatever their case.
+// headers are those of a message as HTTP has them: names in any case.
 func headers(of nats.Header) http.Header {
 	h := make(http.Header, len(of))
 	for name, values := range of {
@@ -298,8 +299,8 @@ func (d *Door) failure(err *protocol.Error) *protocol.Response {
 	}
 }
 
-// answer sends what came of a request to who waits for it, with the headers that
-// NATS micro has for errors.
+// answer sends the response to a request to its reply subject, with the headers
+// that NATS micro has for errors.
 func (d *Door) answer(r *request, response *protocol.Response) {
 	if r.stream != nil {
 		d.agents.end(r, response.Err)

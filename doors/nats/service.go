@@ -52,7 +52,7 @@ func semanticVersion(version string) string {
 	return "0.0.0"
 }
 
-// subjects are the control subjects of the service, with what answers there.
+// subjects are the control subjects of the service, with their handlers.
 func (s *service) subjects() iter.Seq2[string, nats.MsgHandler] {
 	answers := map[micro.Verb]func() any{
 		micro.PingVerb:  func() any { return micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType} },
@@ -95,8 +95,8 @@ func (s *service) info() micro.Info {
 	}
 }
 
-// endpoints are the ones that everybody finds here, and the capabilities that those may
-// invoke who show no credential: who asks what there is shows none.
+// endpoints are the public ones, and the capabilities that clients without a
+// credential may invoke: queries of the list carry no credential.
 func (s *service) endpoints() (list []micro.EndpointInfo, of protocol.SpaceID) {
 	list = []micro.EndpointInfo{{
 		Name: "request", Subject: s.door.Root + ".bridge.request", QueueGroup: queue,

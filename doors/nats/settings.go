@@ -12,7 +12,8 @@ import (
 	"github.com/aibridge/aibridge/broker/topic"
 )
 
-// Settings say which NATS the bridge serves, and as whom its clients come in.
+// Settings name the NATS that the bridge serves, and the principal of clients without a
+// credential.
 type Settings struct {
 	URL         string `yaml:"url" doc:"NATS servers whose clients are served; empty for none"`
 	Credentials string `yaml:"credentials" doc:"file with NATS user credentials of the bridge"`
@@ -71,8 +72,8 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 	}
 }
 
-// checkFilter says why a filter is not one whose messages may be carried: it must
-// be NATS's too, and must not reach the bridge's own topics.
+// checkFilter fails for a filter whose messages cannot be carried: it must be
+// NATS's too, and must not reach the bridge's own topics.
 func checkFilter(root, filter string) error {
 	first, rest, _ := strings.Cut(filter, "/")
 	switch {
@@ -92,7 +93,7 @@ func checkFilter(root, filter string) error {
 	return err
 }
 
-// principal is the API key of those who show none, "" for none.
+// principal is the API key for clients that show none, "" for none.
 func (s *Settings) principal() (string, error) {
 	if s.Principal == "" {
 		return "", nil

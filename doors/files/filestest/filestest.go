@@ -104,7 +104,7 @@ func Party(name, separator string) *protocol.Principal {
 	return &protocol.Principal{Kind: protocol.KindAgent, ID: id, Space: protocol.SpaceID(space)}
 }
 
-// Nobody knows nobody.
+// Nobody authenticates no request.
 func Nobody(*http.Request) (*protocol.Principal, error) {
 	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
 }

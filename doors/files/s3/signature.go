@@ -136,8 +136,8 @@ func (s *signature) inTime(now time.Time) error {
 	return nil
 }
 
-// covers refuses a request with headers of Amazon's that are not signed: somebody
-// may have added them.
+// covers refuses a request with headers of Amazon's that are not signed: they may
+// have been added on the way.
 func (s *signature) covers(h http.Header) error {
 	for name := range h {
 		lower := strings.ToLower(name)

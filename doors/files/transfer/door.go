@@ -1,7 +1,7 @@
 // Package transfer moves files in chunks over MQTT, for devices that have no
 // HTTP. Every chunk stands for itself: it may come late, twice or out of order,
-// and who lost its connection goes on where it was. docs/vfs.md describes the
-// topics.
+// and a client that lost its connection goes on where it was. docs/vfs.md describes
+// the topics.
 package transfer
 
 import (
@@ -25,8 +25,8 @@ type Options struct {
 	Files func(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
 	// Authorize decides whether a principal may vfs:read or vfs:write at all.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
-	// Grants judges the credential of who waits for chunks, and whose chunks
-	// wait. Nil: it holds.
+	// Grants judges the credential of a client that waits for chunks, and of one
+	// whose chunks wait; nil accepts every one.
 	Grants grant.Authority
 	// Publish sends a message to the clients of one principal.
 	Publish func(to protocol.Recipients, m protocol.Message) (receivers int, err error)
@@ -120,7 +120,8 @@ func New(o Options) *Door {
 	return d
 }
 
-// A key names a transfer. Nobody reaches those of another principal.
+// A key names a transfer. It holds the principal, so that no transfer of another one is
+// reached.
 type key struct {
 	owner protocol.Party
 	group string

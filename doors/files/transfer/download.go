@@ -13,8 +13,7 @@ import (
 )
 
 // Get are the parameters that ask for chunks of a file. Nothing is remembered
-// between two requests: who wants the next chunks, or some again, asks for
-// them.
+// between two requests: a client asks for the next chunks, or for some again.
 type Get struct {
 	Path      string `json:"path,omitempty"`
 	ID        string `json:"file_id,omitempty"`

@@ -72,8 +72,8 @@ func (d *Door) refuse(j job, state State, err error) {
 	d.tell(j, Status{State: state, Error: known})
 }
 
-// decode reads parameters. Unknown ones are refused: they would be taken for
-// what they are not.
+// decode reads parameters. Unknown ones are refused, lest a misspelt one be
+// ignored.
 func decode(payload []byte, into any) error {
 	if len(bytes.TrimSpace(payload)) == 0 {
 		return nil

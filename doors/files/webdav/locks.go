@@ -102,8 +102,8 @@ func (s *locks) of(space protocol.SpaceID, name string) []heldLock {
 }
 
 // inTheWay are the roots of locks that keep a party from changing a name, and with
-// deep anything below it: locks of others, or without their token. One shared lock
-// of one's own is enough among others.
+// deep anything below it: locks of others, or without their token. Among shared
+// locks it is enough that the party holds one of them.
 func (s *locks) inTheWay(who *protocol.Principal, name string, deep bool, shown map[string]bool) (roots []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

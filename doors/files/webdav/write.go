@@ -199,9 +199,8 @@ func (q *request) removeFiles(r resource) error {
 	return err
 }
 
-// keepFolder has a folder stay whose last file went: folders of WebDAV are there
-// until somebody deletes them. The folder is lost if the principal may delete, but
-// not write.
+// keepFolder keeps a folder whose last file went: a folder of WebDAV stays until a
+// client deletes it. The folder is lost if the principal may delete, but not write.
 func (q *request) keepFolder(folder target) {
 	if folder.root() {
 		return

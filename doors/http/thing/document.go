@@ -41,7 +41,7 @@ type Thing struct {
 	Topics protocol.Topics
 	HTTP   string // http://host:port of the bridge
 	MQTT   string // mqtt://host:port or mqtts://host:port, empty to leave it out
-	Open   bool   // nobody needs a credential
+	Open   bool   // no credential is needed
 }
 
 // MaxAgents bounds the agents of one description.
