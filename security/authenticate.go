@@ -24,7 +24,7 @@ const (
 // maxSecret bounds a credential, in bytes.
 const maxSecret = 16 << 10
 
-// Certificates says whom client certificates stand for.
+// Certificates yields the principals of client certificates.
 type Certificates interface {
 	// Identify yields the principal of a verified client certificate, with
 	// CertSerial set and Expires as the certificate's. 2002, 2005, 2006 or 2007
@@ -37,12 +37,12 @@ type Tokens interface {
 	Verify(ctx context.Context, raw string) (*token.Token, error)
 }
 
-// Passwords says whom user names and passwords stand for that are no
+// Passwords yields the principals of user names and passwords that are no
 // credentials of the bridge's.
 type Passwords interface {
 	// Verify fails with an error that is not the protocol's if they are wrong.
 	Verify(ctx context.Context, l password.Login) (*protocol.Principal, error)
-	// Stands reports whether a credential that was shown before still counts.
+	// Stands reports whether a credential that was shown before is still valid.
 	Stands(who *protocol.Principal) bool
 }
 
@@ -58,7 +58,7 @@ type AuthenticatorOptions struct {
 	Dev bool
 	// Throttle slows down clients with wrong credentials; its own if nil.
 	Throttle *Throttle
-	// Check says why a token that was verified does not count; optional.
+	// Check fails for a verified token that is not to be accepted; optional.
 	Check func(who *protocol.Principal) error
 	// Settled is told of every attempt, and must not block.
 	Settled func(context.Context, Attempt)
@@ -71,19 +71,19 @@ type Attempt struct {
 	From   netip.Addr
 	Door   string
 	Client string              // MQTT client id, "" for others
-	Who    *protocol.Principal // nil when Err is not
+	Who    *protocol.Principal // nil unless Err is nil
 	Err    error               // as the other side is told
 
-	// Of a failure, for those who run the bridge:
+	// The details of a failure, for operators:
 	Of    protocol.Party // whose credential was meant, as far as the bridge knows; zero if it does not
 	Cause error          // the real reason, which the client is not told
 }
 
-// An Authenticator yields the principal behind credentials. Whatever is wrong with a
-// credential, the answer is the same: it never tells which part.
+// An Authenticator yields the principal behind credentials. A wrong credential
+// always gets the same error, which does not tell which part is wrong.
 type Authenticator struct {
 	options   AuthenticatorOptions
-	anonymous *protocol.Principal // nil: nobody gets in without a credential
+	anonymous *protocol.Principal // nil: a credential is needed
 }
 
 // NewAuthenticator makes one for all doors.
@@ -107,7 +107,7 @@ func NewAuthenticator(o AuthenticatorOptions) *Authenticator {
 	return a
 }
 
-// Shown holds the credentials that a client showed, by whatever door.
+// Shown holds the credentials that a client showed at a door.
 type Shown struct {
 	Certificate *x509.Certificate // whose key the TLS handshake proved; nil without one
 	Secret      string            // an API key, a token or a password, "" for none
@@ -142,8 +142,8 @@ var errConflict = errors.New("the credentials are those of two parties")
 //
 // A failure is answered late, later each time, and a client that has failed too often is
 // told to wait (4009). The right key or token is always let in: it is not found by
-// trying, and one device with an old key must not lock out everybody behind its address,
-// nor a stranger the device whose name it uses. Passwords have [Throttle.Guess].
+// trying, and a device with an old key must not lock out all others behind its address, nor a
+// stranger the device whose name it uses. Passwords have [Throttle.Guess].
 func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Principal, error) {
 	who, err, cause := a.attempt(ctx, s)
 	done := Attempt{Who: who}

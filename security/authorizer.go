@@ -62,8 +62,8 @@ func (a Authorizer) Authorize(_ context.Context, who *protocol.Principal, action
 }
 
 // decide keeps to the order: a caller limited to some actions learns nothing of
-// spaces, and things in another space do not exist, whatever policy says
-// (docs/protocol.md#spaces).
+// spaces, and things in another space do not exist, even if policy permits an
+// action on them (docs/protocol.md#spaces).
 func (a Authorizer) decide(q *policy.Query) (until time.Time, err error) {
 	if !ScopeAllows(q.Who, q.Action) {
 		return until, protocol.Errorf(protocol.PermissionDenied, "the credential is not for this").
@@ -87,9 +87,9 @@ func foreign(q *policy.Query) error {
 	return protocol.Errorf(protocol.NotFound, "there is no %s %q", q.Type, q.ID).With(q.Type+"_id", q.ID)
 }
 
-// ActFor reports whether the principal may speak for a sender, an agent or a
-// skill: one that it is, or whom policy lets it. A person or a program of the
-// same name is neither.
+// ActFor reports whether the principal may speak for a sender, an agent or a skill:
+// for itself, or for one that policy permits. An operator with the sender's name is
+// not the sender.
 func (a Authorizer) ActFor(_ context.Context, who *protocol.Principal, senderID string) error {
 	if a.mayActFor(who, senderID) {
 		return nil

@@ -37,8 +37,8 @@ type SignInPage struct {
 	authenticator *Authenticator
 }
 
-// SignInPage has those who sign in at an issuer's page judged as others are who
-// show a credential.
+// SignInPage judges a sign-in at an issuer's page as it judges a credential shown
+// to the bridge.
 func (a *Authenticator) SignInPage(p *token.SignInPage) *SignInPage { return &SignInPage{p, a} }
 
 // Redeem yields the principal that has signed in, from the request by which its browser

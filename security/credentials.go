@@ -46,7 +46,7 @@ type Sources struct {
 // calls about its grant: it is the bridge's [grant.Authority]. It looks into
 // memory only.
 type Credentials struct {
-	sources atomic.Pointer[Sources] // nil: nobody's is good yet
+	sources atomic.Pointer[Sources] // nil: no credential is valid yet
 	clock   *clock.Clock
 
 	renewals renewals
@@ -164,8 +164,8 @@ func (c *Credentials) Stands(serial protocol.Serial) error {
 	return err
 }
 
-// today is a principal of a credential with what that gives it now. Whether the
-// credential is good is still to be checked.
+// today is the principal of a credential with its present roles and scopes. Whether
+// the credential is still valid is for the caller to check.
 func (c *Credentials) today(was *protocol.Principal) (*protocol.Principal, error) {
 	s := c.sources.Load()
 	if s == nil || was.CertSerial == "" && was.Method != protocol.MethodAPIKey && was.Method != protocol.MethodToken {
@@ -278,7 +278,7 @@ func (c *Credentials) look(h *hold) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, there := c.holds[h]; there && h.stop == nil && !who.Expires.IsZero() {
-		at := who.Expires.Add(time.Millisecond) // a certificate counts in its last moment
+		at := who.Expires.Add(time.Millisecond) // a certificate is still valid at its last moment
 		h.stop = c.clock.At(at, func() {
 			c.mu.Lock()
 			h.stop = nil

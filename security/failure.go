@@ -16,8 +16,7 @@ type meant struct {
 
 func (m meant) Unwrap() error { return m.error }
 
-// failure is an attempt that failed, with what those who run the bridge may know
-// of it.
+// failure is a failed attempt, with the details that operators may see.
 func (a *Authenticator) failure(s Shown, told, cause error) Attempt {
 	attempt := Attempt{Err: told, Cause: cause}
 	known, _ := errors.AsType[meant](cause)

@@ -40,9 +40,9 @@ func (a *Authenticator) Signed(r *http.Request, access string, check func(secret
 	})
 }
 
-// Header authenticates who shows an API key or a token in headers as HTTP has
-// them, by another door. Who shows none counts as the one whose API key is given
-// otherwise, "" for nobody.
+// Header authenticates the API key or the token in headers as HTTP has them, for
+// another door. Headers without one count as showing the API key passed as
+// otherwise, "" for none.
 func (a *Authenticator) Header(ctx context.Context, door string, h http.Header, otherwise string) (*protocol.Principal, error) {
 	s := Shown{Door: door}
 	secret, err := secretOf(h)

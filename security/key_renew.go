@@ -34,8 +34,8 @@ func (s *KeyService) renew(key *Key, under *pepper, mac []byte) {
 }
 
 // storeRenewals stores the MACs of keys that were shown since the last time. A key
-// that was changed meanwhile keeps that change; whatever is not stored is stored when
-// the key is next shown.
+// that was changed meanwhile keeps that change; a MAC that is not stored is stored
+// when the key is shown next.
 func (s *KeyService) storeRenewals(ctx context.Context) {
 	s.renewing.Lock()
 	all := s.renewals

@@ -41,8 +41,8 @@ type Keyring struct {
 	keys    records.Table[Key]
 	peppers *peppers
 	now     func() time.Time
-	used    func(id string)                           // is told of keys that were recognised; nil tells nobody
-	aged    func(key *Key, under *pepper, mac []byte) // is told of keys under older peppers, and of their MACs under the newest; nil tells nobody
+	used    func(id string)                           // called with the id of every recognised key; optional
+	aged    func(key *Key, under *pepper, mac []byte) // called with keys of older peppers, and their MACs under the newest; optional
 }
 
 // OpenKeyring opens the keyring of the bridge whose data folder is dir. The
@@ -180,8 +180,8 @@ func (r *Keyring) wrong(text string) (of protocol.Party, why error) {
 	return key.Party(), fmt.Errorf("the secret of API key %s is wrong", id)
 }
 
-// Derive returns a secret that all bridges with the same file have, whatever the
-// versions of the pepper. It needs no table.
+// Derive returns a secret that all bridges with the same file have, whichever
+// versions of the pepper they know. It needs no table.
 func (r *Keyring) Derive(kind, id, secret string) []byte {
 	return mac(r.peppers.file.secret, kind+"/"+id, secret)
 }

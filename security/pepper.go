@@ -56,8 +56,8 @@ func newPepper(version int, secret []byte) *pepper {
 }
 
 // peppers are the versions of the pepper: that of the file, and those in the
-// registry. Keys and the versions they are made under are in one log, so whoever
-// knows of a key knows of its pepper.
+// registry. Keys and the versions they are made under are in one log, so a bridge
+// that knows a key knows its pepper.
 type peppers struct {
 	file   *pepper
 	table  records.Table[PepperRecord] // nil if only the file's is there

@@ -61,8 +61,8 @@ func (r *renewals) note(before, who *protocol.Principal, now time.Time) {
 	r.latest[shownBy(who)] = l
 }
 
-// of returns the principal with a newer credential that is good for the same,
-// nil if nobody does.
+// of returns the principal as its newer credential authenticated it, nil if there
+// is none with the same roles and scopes.
 func (r *renewals) of(who *protocol.Principal, now time.Time) *protocol.Principal {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

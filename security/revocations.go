@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxRevocations bounds the revocations of a space, so that nobody takes
-	// the room of others: each is looked up by its token or principal, and
-	// forgotten when the revoked tokens would have expired.
+	// maxRevocations bounds the revocations of a space, so that no space takes the
+	// room of others: each is looked up by its token or principal, and forgotten
+	// when the revoked tokens would have expired.
 	maxRevocations = 10_000
 	forgetEvery    = time.Minute
 )
@@ -79,9 +79,9 @@ type TokenOptions struct {
 	Revocations records.Table[Revocation]
 	// LongestLife is for how long a token may be good that was issued by now.
 	LongestLife time.Duration
-	// AcceptsUndated says that tokens are accepted of which nobody knows when
-	// they were issued. One may have been there at a revocation and be shown
-	// at any time later, so none is forgotten then.
+	// AcceptsUndated says that tokens without a time of issue are accepted. Such a
+	// token may be older than a revocation and be shown at any time later, so no
+	// revocation is forgotten then.
 	AcceptsUndated bool
 	Log            *slog.Logger
 	// Changed is told of revocations by command; optional.

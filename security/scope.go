@@ -7,9 +7,8 @@ import (
 )
 
 // ScopeAllows reports whether the scopes of a principal let it do an action,
-// such as skill:invoke, whatever policy says. A scope is an action, all of a
-// family (skill:*), or everything (*); a principal without scopes is not
-// limited.
+// such as skill:invoke, regardless of policy. A scope is an action, all of a family
+// (skill:*), or everything (*); a principal without scopes is not limited.
 func ScopeAllows(who *protocol.Principal, action string) bool {
 	if len(who.Scopes) == 0 {
 		return true

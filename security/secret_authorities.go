@@ -9,8 +9,9 @@ import (
 	"github.com/aibridge/aibridge/security/pki"
 )
 
-// authorities are those of certificates as a [Secret]: new ones under the same root
-// issue, and the old ones are trusted as long as something of theirs counts.
+// authorities are the certificate authorities as a [Secret]: new ones under the
+// same root issue certificates, and old ones are trusted as long as one of their
+// certificates is valid.
 type authorities struct {
 	*pki.Service
 	now func() time.Time

@@ -152,7 +152,7 @@ func (s *SecretService) Newest() map[SecretName]string {
 	return all
 }
 
-// administrator refuses everybody else: the secrets are those of all spaces.
+// administrator refuses all other principals: the secrets are those of all spaces.
 func administrator(who *protocol.Principal) error {
 	if who.Unbounded() {
 		return nil

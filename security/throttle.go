@@ -97,7 +97,7 @@ type offender struct {
 	failures int
 	last     time.Time     // failure that was answered
 	guesses  int           // being tried, each of which may be a failure
-	over     chan struct{} // closed when one is over; nil if nobody waits
+	over     chan struct{} // closed when an attempt is over; nil if none waits
 }
 
 func (f *failures[K]) failed(key K) (delay, wait time.Duration) {

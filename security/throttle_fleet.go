@@ -12,8 +12,8 @@ type Failure struct {
 	Names []nameHash `json:"names,omitempty"`
 }
 
-// mostNews bounds the failures that others are told at a time. Failures above it
-// wait for the next ones: a party that fails so often goes on failing.
+// mostNews bounds the failures that other bridges are told at a time. Failures
+// above it wait for the next ones: a party that fails so often goes on failing.
 const mostNews = 512
 
 // news are failures that others have not been told of.

@@ -68,8 +68,8 @@ func (s *TokenService) viewOf(r *Revocation) RevocationView {
 	return v
 }
 
-// Revoke revokes tokens for good: newer ones are for their issuer to give, or
-// not. Tokens that are revoked twice are revoked for the longer time.
+// Revoke revokes tokens for good: whether their owner gets newer ones is for the
+// issuer to decide. Tokens that are revoked twice are revoked for the longer time.
 func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenRevokeParams) (RevocationView, error) {
 	r, err := s.revocation(call, p)
 	if err != nil {

@@ -23,10 +23,10 @@ func refused(text string) Ruling { return Ruling{notAuthorized, text} }
 // TopicRights are the rights on the bridge's topics
 // (docs/protocol.md#who-may-do-what).
 //
-// Some hold for everybody: only the bridge publishes cards, events, tasks,
+// Some hold for every principal: only the bridge publishes cards, events, tasks,
 // channel data and anything under client/, and requests and responses are not
-// retained. Beyond that the topic's class tells what it is and whether it is the
-// principal's own - its agent's, its client's, its channel by membership - and
+// retained. Beyond that the topic is classified by its kind and by whether it is
+// the principal's own - its agent's, its client's, its channel by membership - and
 // policy decides (docs/policy.md).
 type TopicRights struct {
 	TopicOptions
@@ -48,8 +48,8 @@ type TopicOptions struct {
 	Standing Standing
 }
 
-// Policies decide. The epoch moves whenever a decision may have become another
-// one, also because somebody's standing changed.
+// Policies decide. The epoch moves whenever a decision may have changed, also
+// because a principal's standing did.
 type Policies interface {
 	Decider
 	Epoch() uint64
@@ -207,8 +207,8 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		case retain:
 			return p, "a transfer may not be retained"
 		}
-		// Whose the files are is for each transfer to tell: here it would tell
-		// what groups there are.
+		// The owner of the files is checked by each transfer: a check here would
+		// reveal which groups exist.
 		return topicClass{kind: files, own: true}, ""
 	case "entity":
 		switch {
@@ -235,9 +235,9 @@ func (r *TopicRights) MaySubscribe(who *protocol.Principal, filter string) Rulin
 	return ruling
 }
 
-// subscribing classifies the topics of a filter for its subscriber. A filter
-// that reaches over several things is nobody's own, and one that reaches over
-// several kinds is none of them.
+// subscribing classifies the topics of a filter for its subscriber. A filter that
+// matches topics of several owners is not the subscriber's own, and one that
+// matches several kinds of topics is of kind other.
 func (r *TopicRights) subscribing(who *protocol.Principal, filter string) topicClass {
 	rest, ours := r.Topics.Under(filter)
 	if !ours {
@@ -319,8 +319,8 @@ func serversOwn(topic string) bool {
 
 func wild(level string) bool { return strings.ContainsAny(level, "+#") }
 
-// channelLeaf reports whether a filter, from behind the Cap's id, stays on
-// what members may hear.
+// channelLeaf reports whether a filter, from behind the Cap's id, matches only
+// topics that members may hear.
 func channelLeaf(leaf string) bool {
 	first, _, deeper := strings.Cut(leaf, "/")
 	switch first {
@@ -372,8 +372,8 @@ func (r *TopicRights) isAgent(who *protocol.Principal, id string) bool {
 }
 
 // MayRespond reports whether an answer to the principal may go to a topic: one
-// under client/ of its own client ids, or outside the root. The bridge is
-// nobody's deputy.
+// under client/ of its own client ids, or outside the root. Else a caller could
+// have the bridge publish where it may not itself.
 func (r *TopicRights) MayRespond(who *protocol.Principal, topic string) bool {
 	if topic == "" || serversOwn(topic) || strings.ContainsAny(topic, "+#\x00") {
 		return false
@@ -391,7 +391,7 @@ func (r *TopicRights) MayRespond(who *protocol.Principal, topic string) bool {
 }
 
 // owns reports whether a client id is the principal's, of those in its space.
-// One that nobody uses is free for principals that may act for anyone.
+// An unused one is free for principals that may act for anyone.
 func (r *TopicRights) owns(who *protocol.Principal, clientID string) bool {
 	owner, known := r.Owner(who.Home(), clientID)
 	if !known {
@@ -400,7 +400,7 @@ func (r *TopicRights) owns(who *protocol.Principal, clientID string) bool {
 	return owner.Same(who)
 }
 
-// noStanding has nothing to do with anything.
+// noStanding is a [Standing] in which no principal owns or joins anything.
 type noStanding struct{}
 
 func (noStanding) OwnsAgent(*protocol.Principal, protocol.AgentID) bool         { return false }

@@ -10,9 +10,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Birth is the record of a chain that is kept where the chain is not. Whoever
-// removes the chain and the note of its head, or replaces its key, does not get
-// a trail that looks new.
+// A Birth is the record of a chain's beginning, kept apart from the chain. So
+// removing the chain and the note of its head, or replacing its key, does not make
+// the trail look new.
 type Birth struct {
 	Chain string    `json:"chain"` // follows from the key
 	At    time.Time `json:"at"`    // when the record was made
@@ -23,7 +23,7 @@ type Birth struct {
 
 // Births keep the [Birth] of one trail.
 type Births interface {
-	// Birth returns the record, nil if there is none. It is asked before Open
+	// Birth returns the record, nil if there is none. It is called before Open
 	// returns.
 	Birth(ctx context.Context) (*Birth, error)
 	// SetBirth replaces the record. It may fail for a while after Open.
@@ -68,7 +68,7 @@ type birthError struct{ kind, text string }
 
 func (e *birthError) Error() string { return e.text }
 
-// birthOf reads the record, which may be kept nowhere.
+// birthOf reads the record, nil if none is kept.
 func (o *Options) birthOf(ctx context.Context) (*Birth, error) {
 	if o.Births == nil {
 		return nil, nil

@@ -77,8 +77,8 @@ func entryOf(a *commands.Audited) Entry {
 	return e
 }
 
-// byAgent reports whether an error is what an agent has answered: its word is
-// no decision of the bridge's.
+// byAgent reports whether an error is an agent's answer, which is no decision of
+// the bridge.
 func byAgent(a *commands.Audited) bool {
 	return a.Executed && a.Effect == commands.Act && a.Err.Details["agent_id"] != nil
 }

@@ -38,7 +38,7 @@ func (t *Trail) carry(ctx context.Context, before uint64) error {
 		b := decodeBlock(data)
 		for _, g := range b.groups {
 			if g.chain != t.o.Key.chain || !g.genuine(t.o.Key) {
-				continue // Verify is who complains
+				continue // Verify reports it
 			}
 			for i := range g.entries {
 				if e, ok := t.carriedEntry(g, i); ok {

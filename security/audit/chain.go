@@ -11,7 +11,7 @@ type Chain struct {
 	Bridge string
 	Log    Log    // nil if it is not there any more
 	Key    *Key   // nil if it is not stored
-	Birth  *Birth // nil if it was recorded nowhere
+	Birth  *Birth // nil if none was recorded
 	Live   bool   // the bridge is there, and goes on with it
 }
 

@@ -21,7 +21,7 @@ import (
 // left out.
 const MaxParams = 2048
 
-// Bounds of what an entry may hold; the rest is cut off.
+// Bounds of the texts of an entry; the rest is cut off.
 const (
 	maxText    = 256             // bytes of a string
 	maxSealed  = MaxParams + 256 // with what sealing adds
@@ -44,8 +44,8 @@ const (
 
 // A record is an entry on its way into the log, with parts that would cost
 // memory to put into an [Entry] first. It is, in the log: flags, Unix
-// milliseconds, the number of who, the number of what, and those parts that the
-// flags name, in their order.
+// milliseconds, the numbers of the definitions of who and what, and the parts that
+// the flags name, in their order.
 type record struct {
 	Entry
 	on     [2]string // resource as type and id, instead of Resource
@@ -175,7 +175,7 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// cut shortens a text to what an entry may hold.
+// cut shortens a text to the bound of an entry.
 func cut(text string) string {
 	if len(text) <= maxText {
 		return text

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// OK is the result of what succeeded. Any other is an error code.
+// OK is the result of a success. Any other is an error code.
 const OK = "ok"
 
 // Events that are not commands. Parts of the bridge may name others, as
@@ -75,7 +75,7 @@ type Entry struct {
 	Details map[string]string `json:"details,omitempty" doc:"more, by name"`
 }
 
-// By names who did what the entry is about.
+// By names the principal that acted.
 func (e Entry) By(who *protocol.Principal) Entry {
 	if who == nil {
 		return e

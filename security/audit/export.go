@@ -63,8 +63,8 @@ type exportEnd struct {
 	Silent []string `json:"silent,omitempty"`
 }
 
-// signer signs exports. It follows from the secret of the key and tells nothing of
-// it, so that who verifies an export cannot make one.
+// signer signs exports. It is derived from the secret of the key and reveals
+// nothing of it, so that a verifier of exports cannot make one.
 func (k *Key) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.exports) }
 
 // ExportKey is the public key of the exports that are signed with this key.
@@ -72,8 +72,8 @@ func (k *Key) ExportKey() string {
 	return base64.StdEncoding.EncodeToString(k.signer().Public().(ed25519.PublicKey))
 }
 
-// Export writes the trails of all bridges, as far as they have come, and what this
-// bridge finds when it verifies them. Arguments that are sealed stay so.
+// Export writes the trails of all bridges, up to now, and the findings of this
+// bridge's verification of them. Sealed arguments stay sealed.
 func (s *Service) Export(ctx context.Context, w io.Writer) error {
 	verdict, err := s.VerifyAll(ctx, nil, VerifyParams{})
 	if err != nil {
@@ -171,7 +171,7 @@ func hashLine(previous [sha256.Size]byte, rest []byte) (sum [sha256.Size]byte) {
 // signed are the bytes that a signature is over.
 func signed(hash [sha256.Size]byte) []byte { return append([]byte(signatureDomain), hash[:]...) }
 
-// cutLine takes a line apart: the hash it has, and what that is over.
+// cutLine splits a line into its hash and the part that is hashed.
 func cutLine(line []byte) (hash [sha256.Size]byte, rest []byte, ok bool) {
 	if len(line) <= linesHead || string(line[:len(linePrefix)]) != linePrefix || string(line[linesHead-len(lineInfix):linesHead]) != lineInfix {
 		return hash, nil, false

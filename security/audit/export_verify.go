@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// An ExportReport says whether an export is what a bridge has signed, and what that
-// bridge found.
+// An ExportReport says whether an export is as a bridge has signed it, and holds
+// the findings of that bridge.
 type ExportReport struct {
 	OK       bool            `json:"ok"`          // the file and all chains in it are whole
 	Bridge   string          `json:"bridge_id"`   // which made it

@@ -54,9 +54,8 @@ func (k *Key) mac(domain string, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// Digest is a keyed hash of the bytes of parameters: without the key, guessing
-// them and hashing the guesses leads nowhere. It implements
-// [commands.Digester].
+// Digest is a keyed hash of the bytes of parameters: without the key, guesses
+// cannot be checked by hashing them. It implements [commands.Digester].
 func (k *Key) Digest(params []byte) (d commands.Digest) {
 	h, ok := k.params.Get().(*digester)
 	if !ok {
@@ -84,7 +83,7 @@ func (k *Key) sealGroup(hash [sha256.Size]byte) (seal [sha256.Size]byte) {
 	return seal
 }
 
-// A digester has room for what it computes.
+// A digester has room for a hash and its result.
 type digester struct {
 	hash.Hash
 	sum [sha256.Size]byte
@@ -97,7 +96,7 @@ type headNote struct {
 	MAC   []byte `json:"mac"`
 }
 
-// note writes a head down so that nobody without the key can change it.
+// note encodes a head with a MAC, so that it cannot be changed without the key.
 func (k *Key) note(h Head) []byte {
 	text := h.String()
 	data, _ := json.Marshal(headNote{k.chain.String(), text, k.mac(headDomain, []byte(text))}) // strings and bytes never fail

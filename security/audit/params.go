@@ -91,7 +91,7 @@ func (s *scanner) more(end byte) bool {
 	return s.at < len(s.data) && s.data[s.at] != end
 }
 
-// value takes the next value, whatever it is.
+// value takes the next value of any type.
 func (s *scanner) value() []byte {
 	s.space()
 	from, depth := s.at, 0

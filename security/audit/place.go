@@ -19,7 +19,7 @@ type place struct {
 // wholeBlock is the number of entries of a block that was not counted.
 const wholeBlock = -1
 
-// A mark stands for a bridge in a cursor, whatever the length of its id.
+// A mark stands for a bridge in a cursor: ids of any length get marks of one length.
 type mark [8]byte
 
 func markOf(bridge string) mark {

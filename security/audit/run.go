@@ -23,7 +23,7 @@ const (
 	maxShipment = 256 << 10
 )
 
-// run does what nobody waits for, until ctx ends.
+// run does the work in the background, until ctx ends.
 func (t *Trail) run(ctx context.Context) {
 	defer close(t.done)
 	note, trim := time.NewTicker(noteEvery), time.NewTicker(trimEvery)
@@ -57,7 +57,7 @@ func (t *Trail) run(ctx context.Context) {
 	}
 }
 
-// tell tells operators of the entries of security that were stored.
+// tell passes stored entries about security on to operators.
 func (t *Trail) tell() {
 	t.mu.Lock()
 	n := 0

@@ -40,7 +40,7 @@ type Options struct {
 	// a block for each group.
 	Log      RemoteLog
 	Key      *Key
-	HeadFile string // where the head of the chain is noted, "" for nowhere
+	HeadFile string // the file of the noted head of the chain, "" for none
 	Births   Births // where the chain's birth is recorded; optional
 	// AcceptLoss has the trail count as it is, although its birth was recorded
 	// otherwise. Without it, that stays a problem.
@@ -61,7 +61,7 @@ type Options struct {
 	Now        func() time.Time
 }
 
-// Bounds of what waits to be stored.
+// Bounds of the entries that wait to be stored.
 const (
 	admitBytes = 8 << 20  // beyond which nothing new is begun and refusals are counted only
 	hardBytes  = 64 << 20 // beyond which nothing is taken: more than all calls in flight can come to
@@ -253,8 +253,8 @@ func signal(c chan struct{}) {
 // Record implements [Recorder].
 func (t *Trail) Record(_ context.Context, e Entry) { t.record(e, false) }
 
-// RecordHeld is Record for what nobody hears of before [Trail.Keep] is called.
-// It does not wait for the disk.
+// RecordHeld is Record for a call whose answer is held until [Trail.Keep] is
+// called. It does not wait for the disk.
 func (t *Trail) RecordHeld(_ context.Context, e Entry) { t.record(e, true) }
 
 func (t *Trail) record(e Entry, held bool) {
@@ -376,9 +376,9 @@ func late(ctx context.Context) error {
 	return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the audit trail is not stored in time")
 }
 
-// shippedAll returns when everything in the local log is where the trail is kept. It
-// fails at the end of ctx, and when nothing is shipped for longer than patience, unless
-// that is 0.
+// shippedAll returns when the whole local log is stored in the trail's log. It
+// fails at the end of ctx, and when nothing is shipped for longer than patience,
+// unless that is 0.
 func (t *Trail) shippedAll(ctx context.Context, patience time.Duration) error {
 	if !t.ships() {
 		return nil
@@ -412,10 +412,11 @@ func (t *Trail) shippedAll(ctx context.Context, patience time.Duration) error {
 // shipped.
 const closePatience = 5 * time.Second
 
-// Close stores what waits and stops. Nothing is recorded afterwards. What ctx
-// leaves no time for is lost unless the local log has it, and said so. What the local
-// log has is not waited for if nobody takes it: when all bridges of a cluster are
-// stopped, the last of them find too few to store anything, and the next start ships it.
+// Close stores the waiting entries and stops. Nothing is recorded afterwards. Entries that ctx
+// leaves no time for are lost unless the local log has them, and the loss is logged. Close does not
+// wait for entries of the local log that the trail's log does not take: when all bridges of a
+// cluster are stopped, the last of them find too few to store anything, and the next start ships
+// it.
 func (t *Trail) Close(ctx context.Context) error {
 	t.recordRepeats(t.o.Now().Add(repeatWindow)) // all of them
 	t.Record(ctx, Entry{Event: stopped, Code: OK})

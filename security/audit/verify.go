@@ -280,7 +280,8 @@ func (v *verifier) place(g *group, entries span, position uint64, sealed bool) {
 	v.head, v.unsure = g.head(), !sealed
 }
 
-// fills takes entries out of the missing ones, and reports whether they were missing.
+// fills removes found entries from the missing ones, and reports whether they were
+// missing.
 func (v *verifier) fills(found span) bool {
 	for i, m := range v.missing {
 		if found.from < m.from || found.to > m.to {

@@ -110,7 +110,7 @@ func (c *chainCheck) look(ctx context.Context) (err error) {
 	case c.Log != nil && c.Key != nil:
 		c.read, err = readBorn(ctx, c.Log, c.Key, c.Birth, c.heads...)
 	case c.Log != nil:
-		c.read, err = read(ctx, c.Log, new(Key)) // whose chain is nobody's
+		c.read, err = read(ctx, c.Log, new(Key)) // a key without a chain
 	}
 	return err
 }

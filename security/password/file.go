@@ -45,7 +45,7 @@ type file struct {
 // users are those of one state of the file.
 type users struct {
 	named  map[string]user
-	hashes []Hash // of all, by what a check costs
+	hashes []Hash // of all users, by the cost of a check
 }
 
 // A stamp tells one state of the file from another.
@@ -170,7 +170,7 @@ func (f *file) follow(ctx context.Context, changed func(), log *slog.Logger) {
 	}
 }
 
-// nobody is the hash that passwords are checked against while the file has no user.
+// nobody is the hash that passwords are checked against while the file has no users.
 var nobody = Hash{iterations: 1000, salt: make([]byte, 12), sum: make([]byte, sha512.Size)}
 
 // decoys is the seed by which unknown user names are given a hash.

@@ -62,7 +62,7 @@ func ParseHash(text string) (Hash, error) {
 	return h, nil
 }
 
-// cheaper orders hashes by what a check costs.
+// cheaper orders hashes by the cost of a check.
 func (h Hash) cheaper(other Hash) int {
 	return cmp.Or(cmp.Compare(h.iterations, other.iterations), cmp.Compare(len(h.sum), len(other.sum)))
 }

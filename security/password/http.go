@@ -48,7 +48,7 @@ func newService(c HTTPSettings) *service {
 		client: &http.Client{
 			Timeout:       c.timeout(),
 			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxConnsPerHost: mostAsking, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // passwords go nowhere else
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // passwords go to no other address
 		},
 	}
 }
@@ -118,8 +118,8 @@ func (s *service) request(ctx context.Context, l Login) (*http.Request, error) {
 	return request, nil
 }
 
-// judge reads an answer: allow, deny, or ignore, which is no as well, for there
-// is nobody else to ask. Any other answer is a failure.
+// judge reads an answer: allow, deny, or ignore, which counts as deny, as there is
+// no further service to ask. Any other answer is a failure.
 func judge(r *http.Response) (verdict, error) {
 	switch r.StatusCode {
 	case http.StatusNoContent:

@@ -19,7 +19,7 @@ type Login struct {
 	From           netip.Addr // zero if it is not known
 }
 
-// A Service says who a user name and a password stand for.
+// A Service yields the principal of a user name and a password.
 type Service struct {
 	settings Settings
 	file     *file    // nil for none
@@ -27,7 +27,8 @@ type Service struct {
 	log      *slog.Logger
 }
 
-// Open returns the service of the settings, nil if there is nobody to let in.
+// Open returns the service of the settings, nil if they name neither a file nor a
+// service.
 func Open(c Settings, log *slog.Logger) (*Service, error) {
 	if c.None() {
 		return nil, nil
@@ -67,8 +68,8 @@ const (
 // ErrWrong is for a wrong user name or password.
 var ErrWrong = errors.New("the user name or the password is wrong")
 
-// ErrWrongPassword is [ErrWrong] for a user that there is. It is not for those
-// who try.
+// ErrWrongPassword is [ErrWrong] for a user that exists. Clients must not learn the
+// difference.
 var ErrWrongPassword = fmt.Errorf("%w: there is the user", ErrWrong)
 
 // Verify returns the principal that a user name and a password stand for: an agent

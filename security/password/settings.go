@@ -19,8 +19,7 @@ type Settings struct {
 	HTTP HTTPSettings `yaml:"http"`
 }
 
-// HTTPSettings name a service that is asked about those whom the file does not
-// know.
+// HTTPSettings name a service that is asked about users that are not in the file.
 type HTTPSettings struct {
 	URL              string   `yaml:"url" doc:"address of a service that judges user names and passwords, as the HTTP authentication of EMQX"`
 	Method           string   `yaml:"method" doc:"post, with the user name and the password as JSON, or get, with them in the address"`

@@ -63,8 +63,8 @@ func (s *Service) Authorize(_ context.Context, call *commands.Call, need Need) (
 	}, nil
 }
 
-// Covers returns the rights of a valid certificate, without a caller: for those
-// who were authorized once and want to know whether it still holds.
+// Covers fails unless a certificate is valid and gives the needed rights. It checks
+// no caller: it is for checking an earlier authorization again.
 func (s *Service) Covers(serial protocol.Serial, need Need) error {
 	e, err := s.named(serial)
 	if err != nil {

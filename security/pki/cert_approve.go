@@ -32,8 +32,8 @@ func (s *Service) Approve(ctx context.Context, call *commands.Call, p DecisionPa
 	return s.decide(ctx, call, p, Approved)
 }
 
-// decide settles a pending request. Two officers who decide at once are told
-// apart by the revision; nobody decides on a request of their own.
+// decide settles a pending request. Of two officers who decide at once the revision
+// lets one succeed; an officer cannot decide on their own request.
 func (s *Service) decide(ctx context.Context, call *commands.Call, p DecisionParams, state RequestState) (Result, error) {
 	r, revision, err := s.request(call, p.RequestID)
 	if err != nil {

@@ -29,11 +29,11 @@ func (p RenewParams) Target() commands.Resource {
 	return commands.Resource{Type: "certificate", ID: string(p.Serial)}
 }
 
-// Renew issues a certificate anew, to its holder, who proves the old key, or
-// at the word of an officer. A certificate has one renewal at a time: who asks
-// again with the same new key gets the same certificate, and with another is
-// refused, so that the thief of a key cannot make certificates beside
-// the holder's, unnoticed.
+// Renew issues a certificate anew, to its holder, who proves the old key, or at the
+// word of an officer. A certificate has one renewal at a time: a second request
+// with the same new key gets the same certificate, and with another key is refused,
+// so that the thief of a key cannot make certificates beside the holder's,
+// unnoticed.
 func (s *Service) Renew(ctx context.Context, call *commands.Call, p RenewParams) (Result, error) {
 	if p.Serial == "" {
 		p.Serial = call.Principal.CertSerial

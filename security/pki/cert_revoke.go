@@ -39,8 +39,8 @@ type RevokeResult struct {
 	Renewals  []protocol.Serial `json:"renewals,omitempty" doc:"renewed from it and revoked along with it"`
 }
 
-// Revoke takes a certificate back, at the word of an officer or of its holder,
-// who proves the key. A revoked certificate stays as it is.
+// Revoke revokes a certificate, at the request of an officer or of its holder, who
+// proves the key. A revocation is never changed.
 func (s *Service) Revoke(ctx context.Context, call *commands.Call, p RevokeParams) (RevokeResult, error) {
 	e, err := s.visible(call, p.Serial)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Service) revoke(ctx context.Context, serial protocol.Serial, why Revoca
 // as well.
 const keyCompromise = 1
 
-// reasonCode is the code of RFC 5280 §5.3.1 for a reason in words, in whatever
-// spelling; 0, unspecified, if it is none of them.
+// reasonCode is the code of RFC 5280 §5.3.1 for a reason in words, in any spelling;
+// 0, unspecified, if it is none of them.
 func reasonCode(reason string) int {
 	plain := strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(reason))
 	switch plain {

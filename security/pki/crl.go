@@ -81,8 +81,8 @@ func (l *lists) get(name string) ([]byte, time.Time, error) {
 	return der, now, nil
 }
 
-// makeList signs the list of what an authority has revoked and what would
-// still be valid otherwise.
+// makeList signs the list of the certificates of an authority that are revoked and
+// not expired.
 func (s *Service) makeList(name string, now time.Time) ([]byte, error) {
 	from := s.cas().listed(name)
 	if from == nil {

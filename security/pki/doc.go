@@ -7,12 +7,12 @@
 // for all of them:
 //
 //   - [Service.VerifyPeer], [Service.Identify]: the party at the other end
-//   - [Service.Authorize]: may the caller use this serial for that (docs/protocol.md#certificates)
-//   - [Service.Valid]: does a serial still count; a map lookup
-//   - [Service.OnEnd]: notice, at once, that one does not any more
+//   - [Service.Authorize]: may the caller use a certificate for an action
+//     (docs/protocol.md#certificates)
+//   - [Service.Valid]: is a certificate still valid; a map lookup
+//   - [Service.OnEnd]: notice, at once, of the end of a certificate
 //
-// A certificate counts only if the bridge knows it, byte for byte: one that is not in the
-// table was not issued, whatever its signature says. All bridges on one NATS share the
-// table, so a revocation that one of them writes is every other's within the time a
-// message takes.
+// A certificate is accepted only if the table has it, byte for byte: any other was not issued by
+// the bridge, even if its signature is good. All bridges on one NATS share the table, so a
+// revocation that one of them writes reaches every other within the time a message takes.
 package pki

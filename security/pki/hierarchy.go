@@ -107,8 +107,8 @@ func (h *hierarchy) set(number int) *caSet {
 }
 
 // pool holds the authorities that client certificates must chain to. The root
-// is not among them: what it signs for the bridge's own use is nobody's
-// identity.
+// is not among them: certificates that it signs are for the bridge's own use, and
+// identify no client.
 func (h *hierarchy) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, set := range h.sets {
@@ -159,8 +159,9 @@ const (
 	hierarchyLook = 50 * time.Millisecond
 )
 
-// awaitHierarchy is [loadHierarchy] for a bridge that starts: where a cluster has just
-// formed, what another bridge has stored may not be seen here yet.
+// awaitHierarchy is [loadHierarchy] for a bridge that starts: in a cluster that has
+// just formed, the authorities that another bridge stored may not be visible here
+// yet.
 func awaitHierarchy(ctx context.Context, o *Options, seal *sealer) (*hierarchy, error) {
 	for end := time.Now().Add(hierarchyWait); ; {
 		h, err := loadHierarchy(o, seal)
@@ -355,8 +356,8 @@ func loadCA(ca CA, o *Options, seal *sealer) (*issuer, error) {
 	return i, nil
 }
 
-// reseal stores the keys sealed the way that is configured now, when somebody
-// has begun to use a passphrase or the key file has its next version, and counts them.
+// reseal stores the keys sealed as configured now, after a passphrase was set or
+// the key file got its next version, and counts them.
 func (h *hierarchy) reseal(ctx context.Context, o *Options, seal *sealer) (n int, err error) {
 	for _, set := range h.sets {
 		anew, err := h.resealSet(ctx, set, o, seal)

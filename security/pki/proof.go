@@ -183,7 +183,8 @@ func (p *proofs) use(id proofID, by protocol.Party, issued, now time.Time) error
 	if len(p.used) >= maxProofs {
 		return protocol.BusyFor(time.Second, "too many proofs of possession at once")
 	}
-	// Kept until it would be too old whatever its iat: then in order of use.
+	// Kept until a proof with any accepted iat would be too old: so they expire in order
+	// of use.
 	p.used[id] = p.order.PushBack(usedProof{id, by, now.Add(proofLife + proofSkew)})
 	return nil
 }

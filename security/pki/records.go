@@ -19,7 +19,8 @@ const (
 // Authorities lists them.
 func Authorities() []Authority { return []Authority{Operator, AppStore, Enterprise} }
 
-// A Certificate is one that was issued, by its serial, whatever became of it.
+// A Certificate is the record of an issued certificate, also of a revoked or
+// expired one, by its serial.
 type Certificate struct {
 	Serial    protocol.Serial `json:"serial"`
 	Authority Authority       `json:"authority"`
@@ -31,7 +32,7 @@ type Certificate struct {
 	Revoked   *Revocation     `json:"revoked,omitempty"`
 }
 
-// A Revocation says when, why and by whom a certificate was taken back.
+// A Revocation is the time, the reason and the author of the revocation of a certificate.
 type Revocation struct {
 	At     time.Time `json:"at"`
 	Code   int       `json:"code"` // reason code of RFC 5280, as in CRLs

@@ -217,8 +217,8 @@ var meaningful = []string{
 	officerPrefix + string(Operator), officerPrefix + string(AppStore), officerPrefix + string(Enterprise),
 }
 
-// checkRoles refuses roles that are meaningful ones misspelt: such a
-// certificate would give less than it says.
+// checkRoles refuses roles that look like misspelt meaningful ones: such a
+// certificate would give less than its requester expects.
 func (s *Scope) checkRoles() error {
 	for _, role := range s.Roles {
 		if slices.Contains(meaningful, role) {

@@ -23,7 +23,7 @@ const (
 )
 
 // A serverCertificate is the bridge's own. Its key lives in this process only:
-// nobody needs it to be the same tomorrow, for clients trust the root.
+// a new one at each start will do, for clients trust the root.
 type serverCertificate struct {
 	service *Service
 

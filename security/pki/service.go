@@ -60,13 +60,13 @@ type Options struct {
 	// Nil is none.
 	Parties Parties
 
-	// Publish tells an event of family security, "cert.revoked". It must not
-	// block. Nil tells nobody.
+	// Publish tells an event of family security, "cert.revoked". It must not block.
+	// Nil publishes nothing.
 	Publish func(name string, data any)
 	Audit   audit.Recorder // of events outside of commands; nil records nothing
 
-	// Failed notes that somebody at an address showed a wrong claim token, and
-	// takes its time; its error, if any, is the answer. It may be nil.
+	// Failed notes that a client at an address showed a wrong claim token, and
+	// delays the answer; its error, if any, is the answer. It may be nil.
 	Failed func(ctx context.Context, from netip.Addr) error
 
 	Log        *slog.Logger
@@ -175,8 +175,8 @@ func (s *Service) Commands() []commands.Command {
 func (s *Service) Root() []byte { return encodePEM(s.cas().root.cert.Raw) }
 
 // Pool holds the authorities that client certificates must chain to. The root
-// is not among them: what it signs for the bridge's own use is nobody's
-// identity.
+// is not among them: certificates that it signs are for the bridge's own use, and
+// identify no client.
 func (s *Service) Pool() *x509.CertPool {
 	s.cas()
 	return s.loaded.Load().pool

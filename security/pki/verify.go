@@ -9,10 +9,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// VerifyPeer refuses a TLS peer whose certificate does not count (any more).
-// It fits [tls.Config.VerifyConnection], which is asked for resumed sessions
-// too: a ticket is no way around a revocation. A peer without a certificate is
-// somebody else's to judge.
+// VerifyPeer refuses a TLS peer whose certificate is not valid (any more). It fits
+// [tls.Config.VerifyConnection], which is called for resumed sessions too: a ticket
+// is no way around a revocation. A peer without a certificate passes, and is
+// authenticated otherwise.
 func (s *Service) VerifyPeer(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return nil
@@ -49,8 +49,8 @@ func (s *Service) Identify(cert *x509.Certificate) (*protocol.Principal, error) 
 	return e.principal, nil
 }
 
-// known finds a certificate that counts, by its very bytes: somebody else's
-// with one of our serials or names is not it.
+// known finds a valid certificate by its very bytes: a foreign one with the same
+// serial or name is another.
 func (s *Service) known(cert *x509.Certificate) (*entry, error) {
 	serial, ok := serialOf(cert.SerialNumber)
 	if !ok {

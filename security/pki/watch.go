@@ -140,8 +140,8 @@ const (
 	longestWait  = time.Minute // so that a clock that was set is noticed
 )
 
-// Run tells of certificates that end or are about to, and forgets those that
-// nobody needs any more, until ctx ends.
+// Run tells of certificates that end or are about to, and forgets those that are
+// not needed any more, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -198,7 +198,7 @@ func (s *Service) keep(ctx context.Context, a appointment, now time.Time) {
 	s.watch.put(a) // the clock was set back meanwhile
 }
 
-// ended tells everybody of the end of a certificate.
+// ended notifies all listeners of the end of a certificate.
 func (s *Service) ended(ctx context.Context, e *entry, reason EndReason, text string) {
 	ended := Ended{
 		Serial: e.Serial, Authority: e.Authority, Principal: e.scope.ID, Kind: e.scope.Kind, Space: e.scope.Space,

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Actions    *commands.Set // that policies may name
 	Entities   Entities      // nil knows nothing of resources
-	Notify     func(Event)   // is told of changes of policies; nil for nobody. It must not block
+	Notify     func(Event)   // called after changes of policies; optional. It must not block
 	Log        *slog.Logger
 	Now        func() time.Time
 	Registerer prometheus.Registerer
@@ -80,8 +80,8 @@ type Decision struct {
 	// Passing is whether the answer may be another one the next moment, with
 	// nothing changed: a policy looked at the time.
 	Passing bool
-	// Until is until when the answer is kept, unless [Engine.Epoch] moves; zero if
-	// it is not.
+	// Until is the time up to which the answer may be kept, unless [Engine.Epoch]
+	// moves; zero if it may not be.
 	Until time.Time
 	// Tried is whether the decision is to be asked for every time, as policies on
 	// trial would decide otherwise, which is counted.

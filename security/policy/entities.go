@@ -20,8 +20,8 @@ type Query struct {
 	ID    string           // "" on lists, which act on the space
 	Space protocol.SpaceID // where it is; "" is the principal's own
 
-	// Facts about the resource, if the caller knows them; else they are
-	// looked up when a policy wants to know.
+	// Facts about the resource, if the caller knows them; else they are looked up
+	// when a policy needs them.
 	Facts *Facts
 
 	Door     string // mqtt, http, ws
@@ -124,9 +124,9 @@ func (w *world) thing() types.Entity {
 	return e
 }
 
-// addTo adds the facts as they are to somebody. To whom an owner's id means
-// itself although the owner is of another kind or space, there is no owner: that
-// is nobody whom policies could speak of to it.
+// addTo adds the facts as attributes for a principal. An owner that has the
+// principal's id, but another kind or space, is left out: policies compare ids, and
+// would take the principal for the owner.
 func (f *Facts) addTo(r cedar.RecordMap, who *protocol.Principal) {
 	owner := f.Owner.ID
 	if owner == who.ID && !f.Owner.Is(who) {

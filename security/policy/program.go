@@ -12,8 +12,8 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// A program is all policies as they are at one time. It does not change, but
-// for what it remembers about actions.
+// A program is all policies as they are at one time. It is immutable, except for
+// its cache about actions.
 type program struct {
 	words   *vocabulary
 	rules   []*rule // by id
@@ -126,8 +126,8 @@ type verdict struct {
 	errors  []types.DiagnosticError
 }
 
-// judge evaluates the policies of a slice. A policy that fails counts for
-// nothing if it would permit, and for what it says if it would forbid.
+// judge evaluates the policies of a slice. A policy whose evaluation fails is
+// skipped if it permits, and applies if it forbids.
 func (p *program) judge(s *slice, w *world, now time.Time) verdict {
 	w.action, w.reads = s.action, s.reads
 	request := cedar.Request{Principal: w.subject.uid, Action: s.action.UID, Resource: w.resource}
@@ -136,7 +136,7 @@ func (p *program) judge(s *slice, w *world, now time.Time) verdict {
 	}
 	rules := s.rules
 	if w.subject.mighty && familyOf(w.query.Action) == "policy" {
-		rules = s.shipped // nobody locks the administrators out
+		rules = s.shipped // no policy locks the administrators out
 	}
 	decision, diagnostic := cedar.Authorize(list(rules), w, request)
 	v := verdict{allowed: bool(decision), reasons: diagnostic.Reasons, errors: diagnostic.Errors}

@@ -10,7 +10,8 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 )
 
-// shapes begin the schema with how somebody asks. Names that may be missing end in "?"; ask with "has" before.
+// shapes begin the schema with the circumstances of a request. Names that may be missing end in
+// "?"; policies test them with "has" first.
 const shapes = `// The circumstances of a request.
 type Circumstances = {
   time: datetime,
@@ -27,8 +28,8 @@ entity Role;
 entity Numbers tags decimal;
 `
 
-// thing lists the attributes of agents, skills, operators and whatever is acted
-// on. Lists act on the space.
+// thing lists the attributes of the resources of actions, such as agents, skills
+// and operators. The resource of a list is the space.
 const thing = `{
   id: String,                // as in commands
   space: String,

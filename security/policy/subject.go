@@ -16,7 +16,7 @@ type subject struct {
 	who    *protocol.Principal
 	uid    cedar.EntityUID
 	entity cedar.Entity
-	mighty bool // an administrator, who must always get at the policies
+	mighty bool // an administrator, which must always be able to change the policies
 }
 
 func newSubject(who *protocol.Principal) *subject {
@@ -55,8 +55,8 @@ func typeOfKind(k protocol.Kind) cedar.EntityType {
 	return typeOperator
 }
 
-// rolesOf are the roles of a principal. An agent or a skill that was given none
-// is what its kind says; a person without roles has none.
+// rolesOf are the roles of a principal. An agent or a skill without roles has the
+// role of its kind; an operator without roles has none.
 func rolesOf(who *protocol.Principal) []string {
 	if len(who.Roles) > 0 {
 		return who.Roles

@@ -135,8 +135,8 @@ func (e *Engine) set(from Source, text, by string, at time.Time) error {
 	return e.install(from, &loaded{text: text, last: text, rules: rules, updated: at, by: by}, err)
 }
 
-// follow puts a text in force that was found good when it was stored. Should
-// it now speak of what there no longer is, it stays in force as it is: it may
+// follow puts a text in force that was validated when it was stored. If it names
+// actions or attributes that no longer exist, it still stays in force: it may
 // forbid something.
 func (e *Engine) follow(from Source, text, by string, at time.Time) {
 	text = e.modern(from, text)

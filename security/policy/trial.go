@@ -39,8 +39,8 @@ func (s *Service) table(of Kind) records.Table[Record] {
 	return s.Records
 }
 
-// A trial is the policies as they would be with those on trial, and what these
-// would have decided otherwise.
+// A trial is the policies together with those on trial, and the decisions that
+// would have been different.
 type trial struct {
 	program *program
 	inForce *program

@@ -14,9 +14,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// validate lists the faults of a rule against the model: actions, types and
-// attributes that there are not, with the nearest that there is, and whatever
-// else does not fit.
+// validate lists the faults of a rule against the model: unknown actions, types and
+// attributes, each with the nearest known one, and all errors of types.
 func (e *Engine) validate(r *rule) error {
 	if errs := e.misspelt(r.policy); len(errs) > 0 {
 		return fmt.Errorf("line %d: %w", r.position, errors.Join(errs...))

@@ -46,7 +46,7 @@ func (b *bucket) giveBack(n, rate int) {
 	}
 }
 
-// longest bounds what one message can cost: nobody waits for longer.
+// longest bounds the cost of one message, as time of its account: no sender waits longer.
 const longest = int64(10 * time.Minute)
 
 func costOf(n, rate int) int64 {

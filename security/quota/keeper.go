@@ -85,7 +85,7 @@ func (k *Keeper) limits(who *protocol.Principal) (own, space Limits) {
 	if who.Unbounded() {
 		own = k.options.Privileged
 	}
-	if who.Administrator() { // a principal of all spaces takes nothing from one
+	if who.Administrator() { // a principal of all spaces uses no space's limits
 		space = Limits{}
 	}
 	return own, space
@@ -286,8 +286,8 @@ func (k *Keeper) newAccount(p protocol.Party, l Limits) *account {
 	return a
 }
 
-// Limits returns the limits of a principal and of its whole space. What
-// may be kept is counted by whoever keeps it.
+// Limits returns the limits of a principal and of its whole space. The limits of
+// stored things are enforced by the packages that store them.
 func (k *Keeper) Limits(who *protocol.Principal) (own, space Limits) { return k.limits(who) }
 
 // Refused counts that something of a kind was not kept, for the space's limit or

@@ -6,8 +6,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// RecordLimits bound the records of a party at a time: agents, skills,
-// Caps and whatever else stays until it is taken away. 0 is any number.
+// RecordLimits bound the records of a party at a time: agents, skills, Caps and
+// everything else that stays until it is removed. 0 is any number.
 type RecordLimits struct {
 	Device   int // of one agent or skill
 	Operator int // of one operator
@@ -67,7 +67,7 @@ func (r *Records) refuse(whose string, most int) *protocol.Error {
 		With("limit", string(records)).With("most", most).With("of", whose)
 }
 
-// Count counts more records of a party, or fewer, whatever it may have.
+// Count counts more records of a party, or fewer, without a check of its limit.
 func (r *Records) Count(owner protocol.Party, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

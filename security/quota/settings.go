@@ -32,8 +32,8 @@ var defaultBounds = Bounds{
 // things for others.
 const defaultOperatorRecords = 250_000
 
-// defaultSpaceBounds are for things that stay until they are removed: nobody
-// may fill the memory from one space, whatever number of principals it has.
+// defaultSpaceBounds are for things that stay until they are removed: one space
+// must not fill the memory, however many principals it has.
 var defaultSpaceBounds = Bounds{RetainedBytes: 512 << 20, Sessions: 50_000, Records: 1_000_000}
 
 // maxBound is the largest bound that can be set; above it, say -1.

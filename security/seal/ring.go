@@ -35,8 +35,8 @@ const (
 )
 
 var (
-	// ErrUnknownKey says that the data key is not there: it was made by
-	// somebody else, or forgotten.
+	// ErrUnknownKey says that the data key is not there: another ring made it, or
+	// it was forgotten.
 	ErrUnknownKey = errors.New("seal: sealed with a key that is not known")
 	// ErrDamaged says that a sealed value was changed, is for another purpose,
 	// or is not sealed at all.
@@ -107,8 +107,8 @@ func aead(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Check makes the first data key if there is none, and fails if the newest
-// cannot be opened. It returns how many older ones cannot.
+// Check makes the first data key if there is none, and fails if the newest cannot
+// be opened. It returns the number of older ones that cannot be opened.
 func (r *Ring) Check(ctx context.Context) (lost int, err error) {
 	newest, err := r.newest()
 	if errors.Is(err, ErrUnknownKey) {

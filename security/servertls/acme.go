@@ -191,8 +191,8 @@ func (a *certificates) obtain(ctx context.Context, n *acmeName, log *slog.Logger
 	}
 }
 
-// Challenges answers the questions of an ACME server by HTTP, in front of a
-// handler: who controls this address?
+// Challenges answers the HTTP challenges of an ACME server, by which this bridge
+// proves its control of the domain, in front of a handler.
 func (s *Server) Challenges(next http.Handler) http.Handler {
 	if s.acme == nil {
 		return next

@@ -25,7 +25,7 @@ const (
 // nothing of use, is limited to nothing.
 const noScope = "none:none"
 
-// idRule is the form of a principal's id: a level of a topic, somebody's
+// idRule is the form of a principal's id, which is a level of topics and a
 // sender_id.
 var idRule = protocol.AgentID("").Rule()
 

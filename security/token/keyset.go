@@ -18,8 +18,8 @@ const (
 )
 
 // A keySet holds the keys of one issuer. It follows their source: in the
-// background, and when a token names a key it does not know, but never more
-// often than every ten seconds, whatever is asked.
+// background, and when a token names a key it does not know, but never more often
+// than every ten seconds.
 type keySet struct {
 	name  string // of the issuer, for the log
 	fetch func(ctx context.Context) ([]key, error)
@@ -84,7 +84,7 @@ func (s *keySet) refresh(ctx context.Context, interval time.Duration) {
 	s.busy = make(chan struct{})
 	s.mu.Unlock()
 
-	// The fetch that others wait for does not end with this one's patience.
+	// Others may wait for this fetch, so it does not end with the context of this caller.
 	fetchCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err := s.fetch(fetchCtx)

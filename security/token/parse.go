@@ -44,9 +44,9 @@ func Looks(text string) bool {
 	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
 }
 
-// parse takes a token apart. Whatever two readers could understand differently
-// is refused: padding and foreign characters in base64, duplicate members,
-// bytes that are not UTF-8.
+// parse takes a token apart. Everything that two parsers could read differently is
+// refused: padding and foreign characters in base64, duplicate members, bytes that
+// are not UTF-8.
 func parse(raw string) (*unverified, error) {
 	if len(raw) > maxLength || strings.Count(raw, ".") != 2 {
 		return nil, errForm

@@ -52,7 +52,7 @@ func (s *SignIn) check(i *Issuer) error {
 const (
 	callback   = "session/oidc/callback" // where issuers send browsers, below the console's address
 	maxCode    = 4 << 10                 // bytes of an authorization code
-	maxSignIns = 16                      // people for whom one issuer is asked something at once
+	maxSignIns = 16                      // sign-ins for which requests to one issuer are under way at a time
 )
 
 // A SignInPage is the page of an issuer where people sign in: authorization code
@@ -66,13 +66,13 @@ type SignInPage struct {
 	client   *http.Client
 	parser   *jwt.Parser
 	known    atomic.Pointer[endpoints]
-	places   chan struct{} // of people for whom the issuer is asked something
+	places   chan struct{} // of sign-ins with a request to the issuer under way
 }
 
 // endpoints are the addresses that discovery tells of an issuer.
 type endpoints struct {
 	oauth2.Endpoint
-	names bool // the issuer says in its answers who it is (RFC 9207)
+	names bool // the issuer names itself in its answers (RFC 9207)
 }
 
 // SignInPages are the pages of all issuers that have one, in the order of the

@@ -32,7 +32,7 @@ func (v *Verifier) Today(was *protocol.Principal) (*protocol.Principal, error) {
 	}
 	who.Roles = issuer.rolesOf(who.ClaimedRoles)
 	if issuer.ScopesClaim != "" && len(was.Scopes) == 0 {
-		who.Scopes = []string{noScope} // nobody knows its scopes
+		who.Scopes = []string{noScope} // its scopes are unknown
 	}
 	return &who, nil
 }

@@ -85,7 +85,7 @@ func (l *Logins) news(key login) bool {
 
 func (l *Logins) failed(ctx context.Context, a security.Attempt) {
 	code := protocol.CodeOf(a.Err)
-	if code == protocol.NotAuthenticated { // showed nothing: that is how many begin
+	if code == protocol.NotAuthenticated { // no credential was shown, as in many first requests
 		return
 	}
 	l.mu.Lock()

@@ -20,7 +20,7 @@ type Publisher struct {
 	certificates atomic.Uint64 // events told of them
 }
 
-// Entry tells of an entry of the audit trail those in the space of who did it.
+// Entry publishes an entry of the audit trail in the space of its principal.
 func (p *Publisher) Entry(e audit.Entry) {
 	e.Digest = ""
 	p.tell(listenersTo(&e), protocol.Event{

@@ -23,8 +23,7 @@ type Sealer interface {
 	Seal(plain []byte, purpose string) ([]byte, error)
 }
 
-// Tools records calls of tools: also those that were refused, or that nobody
-// knows the tool of.
+// Tools records calls of tools, including refused ones and calls of unknown tools.
 type Tools struct {
 	Trail audit.Recorder
 	// Arguments says how arguments are recorded: [audit.ArgumentsNone],
@@ -75,9 +74,9 @@ func (t Tools) CalledByRun(c run.Audited) {
 	t.Trail.Record(context.Background(), entry.ByGrant(c.Owner))
 }
 
-// arguments puts the arguments of a tool into an entry: sealed, so that the
-// stored trail does not tell them, as they are, or not at all. Of long ones
-// there is their hash and length.
+// arguments puts the arguments of a tool into an entry: sealed, so that the stored
+// trail does not reveal them, in the clear, or not at all. Long ones are replaced
+// by their hash and length.
 func (t Tools) arguments(entry *audit.Entry, arguments json.RawMessage) {
 	if len(arguments) == 0 || t.Arguments == audit.ArgumentsNone {
 		return
