@@ -41,7 +41,7 @@ type Agent struct {
 	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the agent uses.
 func (a *Agent) KeptFor() protocol.Party { return a.Owner }
 
 // A Status is whether an agent is there.
@@ -77,8 +77,9 @@ func (a *Agent) IsOf(party protocol.Party) bool {
 	return a.owner().Includes(party) || a.ID.Party(a.Space) == party
 }
 
-// owner is the party that registered the agent. The space that records of earlier
-// versions do not tell is taken to be the agent's: ids are somebody else's in others.
+// owner is the party that registered the agent. Records of earlier versions have no
+// space: it is taken to be the agent's, as an id in another space is another
+// principal's.
 func (a *Agent) owner() protocol.Party {
 	owner := a.Owner
 	if owner.Space == "" {

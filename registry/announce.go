@@ -17,7 +17,7 @@ type announcement struct {
 	view         bool // every bridge of a cluster sees it for itself
 }
 
-// An announced thing is what an event tells. Its space is told of it.
+// An announced thing is the data of an event, which is published in its space.
 type announced interface{ space() protocol.SpaceID }
 
 // maxAnnouncements bounds the events that wait.
@@ -37,8 +37,8 @@ func (s *Service) event(family, name string, data announced) {
 	s.news.Event(announcement{family, name, data, false})
 }
 
-// change is event for what every bridge of a cluster sees, in a table or by what
-// the others tell: each tells its own clients.
+// change is event for a change that every bridge of a cluster sees, in a table or
+// by a message of another bridge: each tells its own clients.
 func (s *Service) change(family, name string, data announced) {
 	s.news.Event(announcement{family, name, data, true})
 }
@@ -112,7 +112,8 @@ func (s *Service) agentRemoved(_ string, old, new *Agent) {
 	}
 }
 
-// agentTold tells those who follow agents, when everybody here knows.
+// agentTold notifies the followers of agents, once all parts of the registry know of the
+// change.
 func (s *Service) agentTold(_ string, old, new *Agent) {
 	if new == nil {
 		new = old

@@ -114,7 +114,8 @@ func (b *board) told(from ask.Bridge, s sign) {
 	b.takeUp(from, s, time.UnixMilli(s.Since))
 }
 
-// takeUp is told, with the mutex. at is when it changed.
+// takeUp notes another bridge's sign of an agent, with the mutex held. at is the
+// time of the change.
 func (b *board) takeUp(from ask.Bridge, s sign, at time.Time) {
 	before := b.away.set(from, s)
 	p := b.agents[s.key()]

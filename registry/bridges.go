@@ -18,13 +18,13 @@ type Voice interface {
 	Say(to ask.Bridge, body []byte) bool
 }
 
-// Kinds of what registries tell each other: the first byte.
+// Kinds of the messages between registries: the first byte.
 const (
 	aSign byte = 's' // a sign
-	ids   byte = 'i' // what the ids of its requests begin with
+	ids   byte = 'i' // the prefix of the ids of its requests
 )
 
-// askers are the bridges by what the ids of their requests begin with.
+// askers are the bridges by the prefix of the ids of their requests.
 type askers struct {
 	mu       sync.RWMutex
 	byPrefix map[string]ask.Bridge
@@ -77,13 +77,14 @@ func (g sign) encode() []byte {
 	return append([]byte{aSign}, b...)
 }
 
-// Everything calls tell with all that this bridge tells the others.
+// Everything calls tell with every message that another bridge needs to know the state of
+// this one.
 func (s *Service) Everything(tell func(body []byte)) {
 	tell(append([]byte{ids}, s.ids.Prefix()...))
 	s.board.signs(func(g sign) { tell(g.encode()) })
 }
 
-// Told takes what another bridge tells.
+// Told takes a message of another bridge.
 func (s *Service) Told(from ask.Bridge, body []byte) {
 	var g sign
 	switch {

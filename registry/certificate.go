@@ -56,7 +56,7 @@ func (b *board) suspend(key ask.AgentKey, reason string) {
 	b.judge(p, reason)
 }
 
-// status is the status for those who look at an agent.
+// status is the status of an agent in results of commands.
 func (s sighting) status() Status {
 	if s.suspended {
 		return Suspended

@@ -18,9 +18,8 @@ type complaints struct {
 }
 
 // Complain implements [ask.Directory]: it passes a mistake on, counts a message
-// that could not be read, and tells those who run the agent of that, in the log
-// and on the operators' topic, once in a while. Over a line it cannot be told
-// which of its agents has sent the message.
+// that could not be read, and reports that once in a while, in the log and on the
+// operators' topic. Over a line the sender may be any of its agents.
 func (d directory) Complain(from ask.Sender, what ask.Mistake, reason string) {
 	agents := d.agentsBehind(from)
 	for _, key := range agents {

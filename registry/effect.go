@@ -110,9 +110,8 @@ func (v *invocation) deed() (*effects.Record, error) {
 	return d, nil
 }
 
-// EffectOf is the id of what a call of a capability does to the world, "" if the
-// capability does not say which calls are the same deed, or these params make
-// none.
+// EffectOf is the id of the deed of a call, "" if the capability declares no effect
+// key, or the params do not fill its key.
 func (s *Service) EffectOf(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string {
 	r, _, ok := s.opts.Skills.Get(tableKey(space, skill))
 	if !ok {

@@ -11,8 +11,8 @@ import (
 const maxSpacesNamed = 5
 
 // missing is the error for a thing that is not in the space that a call is about. A
-// caller who may see every space and has named none is told which spaces have something
-// of that id.
+// caller that may see every space and has named none is told which spaces have a
+// thing of that id.
 func (s *Service) missing(who *protocol.Principal, named protocol.SpaceID, what, id string, has func(*space) bool) *protocol.Error {
 	err := notFound(what, id)
 	if named != "" || !everywhere(who) {

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// An index finds records by what callers ask for. It follows the tables.
+// An index finds records by the filters of callers. It follows the tables.
 type index struct {
 	mu     sync.RWMutex
 	spaces map[protocol.SpaceID]*space

@@ -43,11 +43,11 @@ type JoinRecord struct {
 	Agents  []protocol.AgentID `json:"agents,omitempty"` // that it has let in
 	Barred  []protocol.AgentID `json:"barred,omitempty"` // of these, those that were removed since
 	Expires int64              `json:"expires"`          // Unix milliseconds
-	By      protocol.Party     `json:"by"`               // who made it
+	By      protocol.Party     `json:"by"`               // its maker
 	At      int64              `json:"at"`               // Unix milliseconds
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the token uses.
 func (j *JoinRecord) KeptFor() protocol.Party { return j.By }
 
 // newJoin makes up a join token. The text is shown once and forgotten.

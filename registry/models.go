@@ -10,7 +10,7 @@ type CardModel struct {
 	ID      string   `json:"id"` // what queries name
 	Version string   `json:"version,omitempty"`
 	Aliases []string `json:"aliases,omitempty"`
-	Default bool     `json:"default,omitempty"` // answers those who name none
+	Default bool     `json:"default,omitempty"` // serves requests that name no model
 }
 
 // CardChanged has the card of an agent published anew, because something on

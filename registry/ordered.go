@@ -9,10 +9,10 @@ import (
 // chunkSize bounds how much an insertion moves.
 const chunkSize = 256
 
-// An ordered set keeps values sorted by a key, so that lists can be continued
-// where they ended whatever was added in between. Sorted chunks make
-// insertion cheap among a hundred thousand values and cost next to nothing
-// over a plain slice for a few.
+// An ordered set keeps values sorted by a key, so that a list can be continued
+// where it ended even if values were added in between. Sorted chunks make insertion
+// cheap among a hundred thousand values and cost next to nothing over a plain slice
+// for a few.
 type ordered[T any] struct {
 	key    func(T) string
 	chunks [][]T // none is empty

@@ -2,10 +2,10 @@ package registry
 
 import "github.com/aibridge/aibridge/protocol"
 
-// Facts are the owner and the agents of a registered thing, for other packages that
-// decide who may use it.
+// Facts are the owner and the agents of a registered thing, for authorization in
+// other packages.
 type Facts struct {
-	Owner  protocol.Party     // who registered it
+	Owner  protocol.Party     // the party that registered it
 	Agents []protocol.AgentID // that provide a skill
 }
 

@@ -19,8 +19,8 @@ func (s *Service) onlyHTTP(skill *SkillRecord) bool {
 }
 
 // isOnline reports whether a skill can be expected to answer: one of its agents
-// is online, or it is called at endpoints of its own, where nobody knows before
-// trying.
+// is online, or it has endpoints of its own, whose state is not known before a
+// call.
 func (s *Service) isOnline(skill *SkillRecord) bool {
 	if _, online := s.provider(skill); online {
 		return true

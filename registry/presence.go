@@ -28,11 +28,11 @@ import (
 // request topic, its WebSocket connection, or one of its endpoints, see
 // [Service.callable]. An agent that was registered over MQTT is not called at
 // endpoints. In a cluster all of this counts at every bridge: an agent that is
-// online at one of them is online, and those where it is not connected hand what
-// it is asked to one where it is.
+// online at one of them is online, and those where it is not connected pass
+// requests for it on to one where it is.
 //
 // A filter counts as a subscription to a request topic only if it names the
-// agent: an operator who watches everything is nobody's agent.
+// agent: an operator that subscribes to everything is no agent.
 type board struct {
 	topics  protocol.Topics
 	lease   time.Duration
@@ -40,7 +40,7 @@ type board struct {
 	stirred func(a *Agent)                             // the same, told of agents that come or go, whether or not they can be asked
 
 	left func(a *Agent, at ask.Bridge, reason string) // must neither block nor call the board: what was sent there is not answered any more
-	// tell tells the other bridges a sign of an agent, nil without any.
+	// tell sends a sign of an agent to the other bridges; nil without others.
 	tell func(sign)
 	// displaced ends a connection whose agent another client has registered.
 	displaced func(conn any, reason string)
@@ -402,7 +402,7 @@ func (b *board) changes(key ask.AgentKey) []Change {
 	return []Change{}
 }
 
-// isOnline is see for those who want to know no more.
+// isOnline is [board.see] without the details.
 func (b *board) isOnline(key ask.AgentKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

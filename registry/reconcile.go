@@ -14,7 +14,7 @@ import (
 
 // The pace at which outcomes are asked for that are not known.
 const (
-	reconcileEvery   = 10 * time.Second // without anybody who stirs
+	reconcileEvery   = 10 * time.Second // without a call of stirDoubts
 	reconcileTimeout = 10 * time.Second
 	reconcileAtOnce  = 4 // in a space
 	// notDoneAfter is the time that a deed must have been in doubt before it counts as
@@ -22,7 +22,7 @@ const (
 	notDoneAfter = 5 * time.Second
 )
 
-// byBridge is the settler of what the bridge asks for.
+// byBridge is the settler of deeds whose outcome the bridge itself asked for.
 const byBridge = "bridge"
 
 // stirDoubts has outcomes asked for that are not known: a caller waits for one, or an

@@ -32,9 +32,9 @@ func (r *Resource) Validate() error {
 type ResourceRecord struct {
 	Resource
 	Space     protocol.SpaceID `json:"space_id"`
-	Owner     protocol.Party   `json:"owner"`      // who registered it
+	Owner     protocol.Party   `json:"owner"`      // the party that registered it
 	UpdatedAt int64            `json:"updated_at"` // Unix milliseconds
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the resource uses.
 func (r *ResourceRecord) KeptFor() protocol.Party { return r.Owner }

@@ -58,9 +58,9 @@ func (s *Service) routes(r *SkillRecord) bool {
 	return false
 }
 
-// RouteAgentOnline reports whether an agent is there that serves a skill and
-// was registered by somebody, or is a route agent authorised for the skill. It
-// need not be one that can be asked: who leads asks others.
+// RouteAgentOnline reports whether an agent is alive that serves a skill and was
+// registered by a party, or is a route agent authorised for the skill. It need not
+// be callable, as a leader of a scene calls others.
 func (s *Service) RouteAgentOnline(who protocol.Party, space protocol.SpaceID, skill protocol.SkillID) bool {
 	r, _, ok := s.opts.Skills.Get(tableKey(space, skill))
 	if !ok {

@@ -11,7 +11,7 @@ import (
 )
 
 // A Sealing says whether the params of a capability are sealed from client to
-// client, so that the bridge passes on what it cannot read.
+// client, so that the bridge passes them on without reading them.
 type Sealing string
 
 // The ways of sealing; "" is never.
@@ -32,7 +32,7 @@ type EncryptionKey struct {
 	Signature []byte   `json:"signature,omitempty" doc:"by the certificate's key, over what docs/security.md says"`
 }
 
-// Bounds of what hangs on a key, in bytes.
+// Bounds of the fields of a key, in bytes.
 const (
 	maxKeyCertificate = 4 << 10
 	maxKeySignature   = 512
@@ -74,8 +74,8 @@ func withoutChains(keys []EncryptionKey) []EncryptionKey {
 	return short
 }
 
-// checkSealed checks the outside of sealed params; nobody here can look
-// inside. It reports false for params that are not sealed and need not be.
+// checkSealed checks the envelope of sealed params, whose content the bridge cannot
+// read. It reports false for params that are not sealed and need not be.
 func (c *Capability) checkSealed(params json.RawMessage) (done bool, err error) {
 	if !protocol.IsSealed(params) {
 		if c.Sealed == SealedRequired {

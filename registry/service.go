@@ -34,7 +34,7 @@ type Options struct {
 
 	Topics    protocol.Topics
 	BridgeID  string          // sender_id of messages to agents, default "aibridge"
-	Limits    protocol.Limits // of what agents answer
+	Limits    protocol.Limits // of agents' answers
 	Heartbeat time.Duration   // between heartbeats of an agent, default 30 s
 	// AllowPrivate lets skills be called over HTTP at loopback and private
 	// addresses. Link-local addresses and cloud metadata stay out of reach.
@@ -50,20 +50,22 @@ type Options struct {
 	// CapsKnowing lists the Caps that know a skill, as CapOwners has it. Nil says
 	// that none does.
 	CapsKnowing func(protocol.SpaceID, protocol.SkillID) []protocol.CapID
-	// TellsCaller reports whether an agent is told who calls. Nil tells none.
+	// TellsCaller reports whether an agent is told the caller of a request. Nil: none is.
 	TellsCaller func(space protocol.SpaceID, id protocol.AgentID) bool
 	// MayName is the reason why a principal may not register an agent or a skill of a
-	// name, nil if it may. A nil func lets everybody use every name.
+	// name, nil if it may. A nil func permits every name.
 	MayName func(space protocol.SpaceID, id string, who *protocol.Principal) error
 	// Reported is the state that an agent reported last of one of its skills, as
-	// a JSON object; ok is false for none. It does not block. Nil: nobody reports.
+	// a JSON object; ok is false for none. It does not block. Nil: no agent
+	// reports.
 	Reported func(protocol.SpaceID, protocol.AgentID, protocol.SkillID) (document json.RawMessage, ok bool)
 	// Stamp is the keyed hash that join tokens are recognised by, which Stamped
 	// does. Nil makes none.
 	Stamp   func(id, secret string) []byte
 	Stamped func(stamp []byte, id, secret string) bool
-	// AgentChanged is told when an agent was registered or unregistered, came or
-	// went, or went online or offline. It must not block. Nil tells nobody.
+	// AgentChanged is called after an agent was registered or unregistered,
+	// connected or disconnected, or went online or offline. It must not block. It
+	// may be nil.
 	AgentChanged func(space protocol.SpaceID, agent protocol.AgentID)
 	// Models are the language models that an agent answers for, for its card.
 	// Nil knows of none.
@@ -74,8 +76,8 @@ type Options struct {
 	// Certified says why a certificate does not count any more. Agents that
 	// were registered with one are suspended when it ends. Nil lets all count.
 	Certified func(protocol.Serial) error
-	// Mistaken is told what agents do wrong with requests, with the reason in
-	// words. It must not block. Nil tells nobody.
+	// Mistaken is called with the mistakes of agents with requests, and the reason
+	// in words. It must not block. It may be nil.
 	Mistaken func(agent ask.AgentKey, what ask.Mistake, reason string)
 	// Cluster makes the service a part of this bridge that speaks with its like at
 	// the other bridges of a cluster. Nil for a bridge that is alone.

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/registry/schema"
 )
 
-// A SkillType says who a skill comes from.
+// A SkillType is the origin of a skill.
 type SkillType string
 
 // The types of skills.
@@ -38,7 +38,8 @@ type Skill struct {
 	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty" len:"1-2" doc:"keys that params may be sealed to, the one to use first; two while one replaces the other"`
 }
 
-// An Effect is what a capability does to the world, as its skill says.
+// An Effect is the kind of effect that a capability has on the world, as its skill
+// declares.
 type Effect string
 
 // The effects of capabilities. One that says nothing acts.
@@ -138,20 +139,20 @@ func (s *Skill) sameContract(o *Skill) bool {
 type SkillRecord struct {
 	Skill
 	Space     protocol.SpaceID `json:"space_id"`
-	Owner     protocol.Party   `json:"owner"` // who described it
+	Owner     protocol.Party   `json:"owner"` // the party that described it
 	Providers []Provider       `json:"providers,omitempty"`
 
 	RegisteredAt int64 `json:"registered_at"` // Unix milliseconds
 	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the skill uses.
 func (r *SkillRecord) KeptFor() protocol.Party { return r.Owner }
 
 // A Provider is an agent that serves a skill.
 type Provider struct {
 	AgentID protocol.AgentID `json:"agent_id"`
-	Owner   protocol.Party   `json:"owner"` // who made it a provider
+	Owner   protocol.Party   `json:"owner"` // the party that made it a provider
 }
 
 // maxProviders bounds the agents of one skill.
@@ -183,7 +184,7 @@ func (CapabilityView) JSONSchema() json.RawMessage {
 }
 
 // checkEndpoints checks that every endpoint is an absolute URL without
-// secrets in it: endpoints are shown to everybody.
+// secrets in it: endpoints are public.
 func checkEndpoints(path string, endpoints []string) error {
 	for i, e := range endpoints {
 		at := fmt.Sprintf("%s[%d]", path, i)

@@ -8,19 +8,19 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A bid is a wish to provide a skill, and what speaks for it.
+// A bid is a principal's request to provide a skill, with its grounds.
 type bid struct {
 	who   *protocol.Principal
 	agent *Agent // that is to provide it; nil only to describe it
 	join  string // join token, "" for none
 }
 
-// describes reports whether who bids may change what a skill says about itself.
+// describes reports whether the bidder may change the description of a skill.
 func (b *bid) describes(r *SkillRecord) bool { return r.Owner.Is(b.who) }
 
-// admit says why who bids may not provide a skill that is not its own: its
-// owner or an operator must have let it in, or a certificate must be for the
-// skill. A join token is used up by that.
+// admit fails if the bidder may not provide a skill of another owner: the owner or
+// an operator must have added its agent or made the bid's join token, which is used
+// up, or its certificate must be for the skill.
 func (s *Service) admit(ctx context.Context, b *bid, r *SkillRecord) error {
 	if b.agent == nil {
 		return taken(r.ID)
@@ -34,8 +34,8 @@ func (s *Service) admit(ctx context.Context, b *bid, r *SkillRecord) error {
 	return s.redeem(ctx, b, r)
 }
 
-// trusted reports whether a principal may provide a skill whoever owns it: an operator of
-// its space, the skill itself, or the holder of a certificate for it.
+// trusted reports whether a principal may provide a skill of any owner: an operator of its space,
+// the skill itself, or the holder of a certificate for it.
 func (s *Service) trusted(who *protocol.Principal, space protocol.SpaceID, id protocol.SkillID) bool {
 	switch {
 	case who.Manages(space):
@@ -62,14 +62,15 @@ func differs(id protocol.SkillID) error {
 }
 
 // A NameRecord keeps the name of a skill that is gone for its owner, while Caps still
-// know the skill: who registered it anew would be a member of their groups.
+// know the skill: the owner of a new skill of that name would be a member of their
+// groups.
 type NameRecord struct {
 	Space protocol.SpaceID `json:"space_id"`
 	ID    protocol.SkillID `json:"skill_id"`
 	Owner protocol.Party   `json:"owner"`
 }
 
-// KeptFor is whose budget of records it uses up: that of its space.
+// KeptFor is the party whose budget of records the name uses: its space.
 func (n *NameRecord) KeptFor() protocol.Party { return protocol.Party{Space: n.Space} }
 
 // keepName keeps the name of a skill that is about to go.

@@ -99,7 +99,7 @@ func (s *Service) matcher(capability protocol.CapabilityID, text string) func(*S
 	}
 }
 
-// mentions reports whether a word is in what a skill says about itself.
+// mentions reports whether a word is in the description of a skill.
 func (r *SkillRecord) mentions(word listing.Finder) bool {
 	if word.In(string(r.ID), r.Name, r.Description) {
 		return true

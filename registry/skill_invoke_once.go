@@ -143,8 +143,8 @@ func (v *invocation) answeredBy(r *effects.Record) InvokeSkillResult {
 	return result
 }
 
-// withoutCaller is a deed as seen by principals that may know that it was done, but not
-// by whom.
+// withoutCaller is a deed as seen by principals that may know of it, but not its
+// caller.
 func withoutCaller(v effects.View) *effects.View {
 	v.By, v.Why, v.SettledBy = "", "", ""
 	return &v

@@ -32,7 +32,7 @@ func (p ProviderParams) Target() commands.Resource {
 	return commands.Resource{Type: "skill", ID: string(p.SkillID), Space: p.Space}
 }
 
-// ProvidersResult tells who provides a skill.
+// ProvidersResult lists the providers of a skill.
 type ProvidersResult struct {
 	SkillID  protocol.SkillID   `json:"skill_id" doc:"id of the skill"`
 	AgentIDs []protocol.AgentID `json:"agent_ids" doc:"ids of the agents that provide the skill now"`

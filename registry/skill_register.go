@@ -41,10 +41,10 @@ type RegisterSkillResult struct {
 	AgentID  protocol.AgentID `json:"agent_id,omitempty" doc:"id of the agent that provides the skill by this registration; absent if no agent does"`
 }
 
-// RegisterSkill registers a skill. Who registers a free name owns it.
-// Registered again by its owner it is replaced; registered with another agent,
-// that agent provides it too. Others than the owner provide it if they were let
-// in, see [Service.admit], and describe it the same way.
+// RegisterSkill registers a skill. The principal that registers a free name owns
+// it. Registered again by its owner it is replaced; registered with another agent,
+// that agent provides it too. Other principals may provide it if they were
+// admitted, see [Service.admit], and describe it the same way.
 func (s *Service) RegisterSkill(ctx context.Context, call *commands.Call, p RegisterSkillParams) (RegisterSkillResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *Service) compileSchemas(call *commands.Call, skill *Skill) error {
 	return nil
 }
 
-// provide stores a skill as who bids for it describes it, with its agent as one
-// of the providers.
+// provide stores a skill as the bidder describes it, with the bid's agent as one of
+// the providers.
 func (s *Service) provide(ctx context.Context, space protocol.SpaceID, skill *Skill, b *bid) (revision uint64, err error) {
 	if err := s.mayName(b.who, space, string(skill.ID)); err != nil {
 		return 0, err
@@ -154,7 +154,7 @@ func redescribed(old *SkillRecord, skill *Skill, b *bid) (*SkillRecord, error) {
 	r := *old
 	r.Skill, r.Providers = *skill, slices.Clone(old.Providers)
 	if b.describes(old) {
-		r.Owner = b.who.Party() // an earlier version wrote down less of it
+		r.Owner = b.who.Party() // records of earlier versions have only parts of it
 	}
 	if _, err := r.add(b.agent, b.who.Party()); err != nil {
 		return nil, err

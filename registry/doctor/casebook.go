@@ -16,7 +16,7 @@ const (
 	casesOfOperator   = 64 // that may have many devices
 	subjectsOfSpace   = 1024
 	subjectsInAll     = 4096
-	casesUnproven     = 4 // of a party, by whoever named it
+	casesUnproven     = 4 // of a party, by clients that claimed its id
 	strangersKept     = 256
 	casesOfStranger   = 4
 	strangersInASpell = 20 // faults of strangers that are noted in a second
@@ -25,9 +25,9 @@ const (
 
 // A Casebook remembers faults, the latest of each party. When it is full those
 // are forgotten whose last fault is oldest: of the space that is full, or of the
-// space with the most. Faults of which nobody knows whose they are take room
-// from each other only, and are kept under the client id that was claimed. So do
-// those of a party that are unproven, which make no room for a party either.
+// space with the most. Faults of unknown clients are kept under the client id that
+// was claimed, and push out only each other. Unproven faults of a party push out
+// only each other too, and never another party.
 type Casebook struct {
 	now func() time.Time
 
@@ -152,8 +152,8 @@ func (w *ward) note(id subjectID, f Fault, now time.Time, most int) {
 }
 
 // cut forgets the oldest of the proven or the unproven cases, if there are more than
-// that: of the unproven ones, the oldest from the address with the most, so that a
-// stranger does not push out the device's own faults.
+// that: of the unproven ones, the oldest from the address with the most, so that
+// one stranger does not push out the device's own faults.
 func (s *subject) cut(unproven bool, most int) {
 	n, from, busiest := 0, make(map[string]int), ""
 	for _, c := range s.cases {
@@ -188,8 +188,7 @@ func (b *Casebook) Of(party protocol.Party) []Case {
 	return b.casesOf(b.spaces[party.Space], subjectID{party: party})
 }
 
-// Strangers are the cases of clients of an id of which nobody knows whose they
-// are, the latest first.
+// Strangers are the cases of unknown clients that claimed an id, the latest first.
 func (b *Casebook) Strangers(client string) []Case {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,7 +15,8 @@ type examination struct {
 	now   time.Time
 	space protocol.SpaceID
 	id    protocol.AgentID
-	// caller is the one who asks. Of the agent's owner it learns only what it may know.
+	// caller is the caller of agent.doctor. It learns only the facts about the
+	// agent's owner that it may see.
 	caller    protocol.Party
 	unbounded bool // it may see every space
 
@@ -24,7 +25,7 @@ type examination struct {
 	sessions    []Session // of the agent
 	client      *Session  // the connected one that matters, nil without one
 	credentials []Credential
-	who         *protocol.Principal // whose rights are looked at, nil if nobody knows
+	who         *protocol.Principal // the principal whose rights are examined, nil if unknown
 	cases       []Case              // the latest first
 
 	findings []Finding
@@ -104,8 +105,8 @@ func (e *examination) named(party protocol.Party) string {
 	return string(party.Kind) + " " + party.ID
 }
 
-// gatherCases finds the faults of the agent. Of those of its owner it takes the faults of
-// the agent's clients; those of strangers are for people who may see every space.
+// gatherCases finds the faults of the agent. Of the owner's faults it takes those of the agent's
+// clients; faults of strangers are only for callers that may see every space.
 func (e *examination) gatherCases(parties []protocol.Party) {
 	ids := e.clientIDs()
 	for _, party := range e.open(parties) {
@@ -156,7 +157,7 @@ func (e *examination) say(check string, state State, format string, args ...any)
 	e.checks = append(e.checks, Check{check, state, fmt.Sprintf(format, args...)})
 }
 
-// find notes that a check found something wrong, and what to do about it.
+// find notes the finding of a check, with its remedy.
 func (e *examination) find(check string, severity State, do, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	e.findings = append(e.findings, Finding{Severity: severity, Check: check, What: what, Do: do})
@@ -360,7 +361,7 @@ func (e *examination) skills() {
 // connected anew.
 const mistakesCount = 15 * time.Minute
 
-// sinceMistakesCount is since when mistakes are held against it.
+// sinceMistakesCount is the time from which on mistakes are findings.
 func (e *examination) sinceMistakesCount() time.Time {
 	since := e.now.Add(-mistakesCount)
 	if began := e.since(); began.After(since) {

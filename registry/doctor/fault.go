@@ -25,7 +25,7 @@ const (
 	ProtocolBroken    Kind = "connection.protocol" // a packet that breaks the rules
 	Overwhelmed       Kind = "connection.quota"    // it took too much, or read too slowly
 	Dismissed         Kind = "connection.ended"    // by an operator, or with its credential
-	CommandRefused    Kind = "command.refused"     // for what it says, or who says it
+	CommandRefused    Kind = "command.refused"     // for its content or its sender
 	StateRefused      Kind = "state.refused"       // a report of its state
 	ClockWrong        Kind = "clock.wrong"         // a request was older than its deadline
 	PublishRefused    Kind = "topic.publish"
@@ -92,7 +92,7 @@ type Fault struct {
 	Unproven bool
 }
 
-// most bytes of what others say in a fault.
+// Bounds of foreign texts in a fault, in bytes.
 const (
 	mostReason = 300
 	mostName   = 128

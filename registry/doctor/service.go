@@ -24,8 +24,8 @@ type Options struct {
 	Now         func() time.Time
 }
 
-// A Service examines agents. [Service.Run] must run for devices to be told of
-// what they do wrong.
+// A Service examines agents. [Service.Run] must run for devices to be told their
+// mistakes.
 type Service struct {
 	Options
 	book *Casebook

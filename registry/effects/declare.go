@@ -211,7 +211,8 @@ func (r Reconcile) Question(params json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(question)
 }
 
-// Judge says what a result tells of the deed; known is whether it tells anything.
+// Judge reads from a result whether the deed was done; known is false if the result does
+// not tell.
 func (r Reconcile) Judge(result json.RawMessage) (done, known bool) {
 	got, err := membersOf(result)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package effects keeps what calls have done to the world, or may have done, so
-// that the same deed is not done twice.
+// Package effects keeps the effects of calls on the world, certain and possible
+// ones, so that the same deed is not done twice.
 //
 // A capability declares by its effect key which calls are the same deed:
 // "door:{door}:unlock" with the params of a call stands for one [Record]. It is stored
@@ -9,7 +9,7 @@
 // a record that bars others until it is settled: by the read that the capability names,
 // or by a person.
 //
-// The scope of a key is a capability of a skill in a space. All principals who
-// may invoke the capability share it, and so do all agents that serve the skill.
-// The docs are in docs/skills.md#the-same-deed.
+// The scope of a key is a capability of a skill in a space. All principals that may
+// invoke the capability share it, and so do all agents that serve the skill. The
+// docs are in docs/skills.md#the-same-deed.
 package effects

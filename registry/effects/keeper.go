@@ -20,8 +20,8 @@ type Options struct {
 	// have.
 	Owner string
 	Ended func(owner string) bool
-	// Settled is called with every record that was settled by hand. It must not block.
-	// Nil tells nobody.
+	// Settled is called with every record that was settled by hand. It must not
+	// block. It may be nil.
 	Settled  func(*Record)
 	MaxOwn   int // deeds of a principal that are not forgotten yet, default 2000
 	MaxSpace int // of a space, default 20 000
@@ -43,7 +43,7 @@ type Keeper struct {
 // A watch tells of the next change of a record.
 type watch struct {
 	changed chan struct{}
-	by      int // who look at it
+	by      int // the number of watchers
 }
 
 // New makes a keeper. It follows its table from then on, so it comes before that
@@ -143,7 +143,8 @@ func (k *Keeper) Begin(ctx context.Context, deed *Record) (r *Record, mine bool,
 // stopped is the reason why the outcome of a call is unknown whose process has ended.
 const stopped = "the bridge stopped while the call was under way"
 
-// abandoned reports whether nobody will tell the end of a call any more.
+// abandoned reports whether the end of a call will never be noted, as its caller's
+// process has ended.
 func (k *Keeper) abandoned(r *Record) bool {
 	if r.State != Running {
 		return false
@@ -174,7 +175,7 @@ func (k *Keeper) Done(ctx context.Context, r *Record, agent protocol.AgentID, da
 	return k.end(ctx, r, func(old *Record) *Record { return old.done(agent, data, k.Now()) })
 }
 
-// Doubt notes that nobody knows whether the deed was done.
+// Doubt notes that it is unknown whether the deed was done.
 func (k *Keeper) Doubt(ctx context.Context, r *Record, agent protocol.AgentID, why string) error {
 	return k.end(ctx, r, func(old *Record) *Record { return old.doubtful(agent, why, k.Now()) })
 }
@@ -262,8 +263,7 @@ func (k *Keeper) Await(ctx context.Context, seen *Record) (*Record, error) {
 	}
 }
 
-// lookAgain is the interval at which those who wait for a call look at it without a
-// change.
+// lookAgain is the interval at which waiters look at a call without a change.
 const lookAgain = 5 * time.Second
 
 // Doubtful are the deeds whose outcome a read of the skill can tell. Those of

@@ -39,13 +39,13 @@ type Record struct {
 	Began      int64                 `json:"began_at"`           // Unix milliseconds, as the following
 	Ended      int64                 `json:"ended_at,omitempty"`
 	Until      int64                 `json:"until"`              // it is forgotten then, unless it runs
-	Agent      protocol.AgentID      `json:"agent_id,omitempty"` // who did it, or may have
+	Agent      protocol.AgentID      `json:"agent_id,omitempty"` // the agent that did it, or may have
 	Data       json.RawMessage       `json:"data,omitempty"`     // result of the capability, unless it is long
 	Why        string                `json:"why,omitempty"`      // the outcome is unknown, or how it was settled
 	SettledBy  string                `json:"settled_by,omitempty"`
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the deed uses.
 func (r *Record) KeptFor() protocol.Party { return r.By }
 
 // Bounds of a record.

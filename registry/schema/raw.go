@@ -9,7 +9,7 @@ import (
 )
 
 // Here strings and numbers are read without making values of them. This is stricter than
-// decode: input that is not JSON is refused, whoever checked it.
+// decode: input that is not JSON is refused, even if it was checked before.
 
 // rawString reads the rest of a string whose opening quote was taken, and
 // returns it with its escapes: unescaped it has saved characters less.

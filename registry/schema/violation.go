@@ -150,7 +150,7 @@ func counted(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// maxAlternatives bounds how much is said of what a value may be, in bytes.
+// maxAlternatives bounds the list of permitted values in an error, in bytes.
 const maxAlternatives = 1000
 
 // mustBe lists values, "" for too many or what cannot be shown.

@@ -23,7 +23,7 @@ type Agents interface {
 type Agent struct {
 	Space protocol.SpaceID
 	ID    protocol.AgentID
-	Owner protocol.Party // who registered it
+	Owner protocol.Party // the party that registered it
 	Born  int64          // when, Unix milliseconds
 	// BelongsTo reports whether the agent's connections are made by a principal.
 	BelongsTo func(*protocol.Principal) bool

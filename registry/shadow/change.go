@@ -48,8 +48,8 @@ func (s *Service) change(ctx context.Context, at *place, skill Skill, steps []st
 	return r, wrong, nil
 }
 
-// step makes one change of a record that is nobody else's. A patch that changes
-// nothing leaves it as it is.
+// step makes one change of a record that the caller alone holds. A patch that
+// changes nothing leaves it as it is.
 func (s *Service) step(at *place, r *Record, skill Skill, step *step) error {
 	if step.expect != nil && *step.expect != r.Version {
 		return protocol.Errorf(protocol.RevisionConflict, "the %s state of %s has version %d, not %d; read it again and repeat the change",

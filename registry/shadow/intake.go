@@ -27,7 +27,7 @@ const (
 type intake struct {
 	mu      sync.Mutex
 	lines   map[ref]*line
-	ready   []ref // lines with reports that nobody writes
+	ready   []ref // lines with reports that no writer has taken yet
 	waiting int   // bytes
 	writers int
 	closed  bool
@@ -158,8 +158,8 @@ func (s *Service) writeReports(of ref, batch []report) {
 	}
 }
 
-// refused tells of a report that is not taken because of what it says or who says
-// it.
+// refused reports to Options.Refused a report that is not taken because of its
+// content or its sender.
 func (s *Service) refused(who protocol.Party, agent protocol.AgentID, why *protocol.Error) {
 	if why.Code < protocol.VFSUnavailable {
 		s.Refused(who, agent, why)

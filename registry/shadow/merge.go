@@ -23,8 +23,8 @@ func merge(document, patch object) object {
 }
 
 // difference is the patch that makes the members of the reported document equal to the
-// desired ones. Reported members that are not desired are not in it. Arrays are wanted as
-// a whole.
+// desired ones. Reported members that are not desired are not in it. Arrays are compared as a
+// whole.
 func difference(desired, reported object) object {
 	delta := object{}
 	for name, wanted := range desired {

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// told are the digests of what an agent's topics have, 0 for nothing: reports
-// seldom change the delta.
+// told are the digests of the retained messages on an agent's topics, 0 for none,
+// to publish only changes: reports seldom change the delta.
 type told [3]uint64
 
 // leaves are the topics of an agent's state, in the order of told.

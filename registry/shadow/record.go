@@ -34,7 +34,7 @@ type Record struct {
 	History   []Change        `json:"history,omitempty"` // the oldest first, the present one last
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the document uses.
 func (r *Record) KeptFor() protocol.Party { return r.Owner }
 
 // A Change is one change of a document.

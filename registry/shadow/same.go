@@ -49,7 +49,7 @@ type decimal struct {
 }
 
 // decimalOf reads a number of JSON. It takes time and memory for its text only,
-// whatever its exponent says.
+// however large its exponent is.
 func decimalOf(text string) decimal {
 	number, negative := strings.CutPrefix(text, "-")
 	number, power, _ := strings.Cut(strings.ReplaceAll(number, "E", "e"), "e")

@@ -29,8 +29,8 @@ type Options struct {
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	// Grants judges the credentials of publishers. Nil: they hold.
 	Grants grant.Authority
-	// Refused is told why a report that was published is not taken. It must not
-	// block. Nil tells nobody.
+	// Refused is called with the reason why a published report is not taken. It
+	// must not block. It may be nil.
 	Refused func(who protocol.Party, agent protocol.AgentID, why *protocol.Error)
 
 	Topics protocol.Topics
@@ -73,7 +73,7 @@ type Service struct {
 	index   *index
 	news    *announce.Queue[struct{}, ref]
 	stirred *announce.Queue[struct{}, ref] // agents that may have lost skills, or ended
-	told    map[ref]told                   // who publishes alone looks at it
+	told    map[ref]told                   // used by the publishing goroutine alone
 	intake  intake
 }
 

@@ -52,7 +52,7 @@ type Credentials struct {
 	Keys         *security.KeyService
 	Certificates *pki.Service
 	Passwords    *password.Service // nil if there are none
-	// Party finds whom the newest key of a party stands for.
+	// Party finds the principal of the newest key of a party.
 	Party func(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool)
 }
 

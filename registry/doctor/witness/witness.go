@@ -30,8 +30,8 @@ type Doctor interface {
 // A Witness sees refusals. Its methods do not block.
 type Witness struct {
 	Doctor Doctor
-	// Holder is whom a certificate of the bridge's authorities was issued to,
-	// whether or not it counts still.
+	// Holder is the holder of a certificate of the bridge's authorities, whether or
+	// not that is still valid.
 	Holder func(protocol.Serial) (protocol.Party, bool)
 	// Issued is the serial of a certificate of theirs, by its very bytes.
 	Issued func(*x509.Certificate) (protocol.Serial, bool)
@@ -162,7 +162,7 @@ func (w *Witness) handshake(f doctor.Fault, why error) {
 	}
 	holder, ok := w.Holder(serial)
 	if !ok {
-		return // nobody's: not a certificate of the bridge, or no certificate at all
+		return // without a holder: a foreign certificate, or none at all
 	}
 	f.Party, f.Unproven = holder, true
 	w.Doctor.Note(f)
