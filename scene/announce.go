@@ -71,7 +71,7 @@ func (s *Service) withdrawLeftovers() {
 	}
 }
 
-// publish tells everybody in a space who listens.
+// publish sends an event to all its subscribers in a space.
 func (s *Service) publish(in protocol.SpaceID, m protocol.Message) {
 	m.QoS, m.View = 1, true
 	if len(m.Payload) > 0 {

@@ -42,7 +42,7 @@ type declaration struct {
 
 // certify checks the certificate of a claim, if one is shown or needed, and
 // returns its serial. The holder of the key of a skill's certificate speaks for the
-// skill; everybody else must be known to.
+// skill; any other principal needs the right to.
 func (s *Service) certify(ctx context.Context, call *commands.Call, c declaration) (protocol.Serial, error) {
 	space := call.Principal.Home()
 	needed := c.role == RouteRole || c.owner || s.opts.Strict

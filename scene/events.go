@@ -23,7 +23,7 @@ func (s *Scene) status() Status {
 type Event struct {
 	Type     protocol.SceneType `json:"scene_type"`
 	Cap      protocol.CapID     `json:"cap_id"`
-	Skill    protocol.SkillID   `json:"skill_id,omitempty"`   // whom it is about
+	Skill    protocol.SkillID   `json:"skill_id,omitempty"`   // the member that it is about
 	Role     string             `json:"skill_role,omitempty"` // its role
 	Reason   string             `json:"reason,omitempty"`
 	Status   Status             `json:"status,omitempty"` // "" when the scene is gone
@@ -87,7 +87,7 @@ func (s *Service) sceneChanged(key string, old, new *Scene) {
 }
 
 // membersDiffer tells of members that joined or left. It reports whether any did,
-// and whether somebody left.
+// and whether any left.
 func (s *Service) membersDiffer(old, new *Scene, tell func(name string, skill protocol.SkillID, role, reason string)) (told, lost bool) {
 	was, is := roles(old), roles(new)
 	for i := range old.Members {

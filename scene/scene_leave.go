@@ -32,9 +32,9 @@ func (p LeaveParams) Target() commands.Resource {
 	return commands.Resource{Type: "scene", ID: id{p.Scene, p.Cap}.resource()}
 }
 
-// Leave takes a member out of a scene. The skill's own party may do so, and
-// who speaks for the owner. An owner that leaves is followed by its first
-// backup; without one it cannot leave, only cancel the scene.
+// Leave takes a member out of a scene. The skill's own party may do so, and a
+// principal that speaks for the owner. An owner that leaves is followed by its
+// first backup; without one it cannot leave, only cancel the scene.
 func (s *Service) Leave(ctx context.Context, call *commands.Call, p LeaveParams) (MemberResult, error) {
 	space, i := call.Principal.Home(), id{p.Scene, p.Cap}
 	role := p.Role
@@ -73,7 +73,7 @@ func (s *Service) mayRelease(who *protocol.Principal, scene *Scene, skill protoc
 	return m != nil && m.Principal.Is(who)
 }
 
-// without is the scene without a member, nil if nobody could own it then.
+// without is the scene without a member, nil if no member could own it then.
 func (s *Scene) without(skill protocol.SkillID) *Scene {
 	left := s.clone()
 	left.Members = slices.Delete(left.Members, s.member(skill), s.member(skill)+1)

@@ -29,7 +29,7 @@ type Options struct {
 	// scene. It must not block.
 	MembershipLost func(protocol.SceneType, protocol.CapID)
 
-	// Strict asks every declaring skill for a certificate, whatever its role.
+	// Strict asks every declaring skill for a certificate, in any role.
 	Strict bool
 	// Patience is the time that a RouteAgent that declared itself, or was in charge
 	// when the bridge stopped, counts as being there before its agent is

@@ -13,12 +13,12 @@ import (
 // is tried again.
 const storePatience = 500 * time.Millisecond
 
-// notes are the scenes somebody should look at because something changed
-// around them. Leaving a note never blocks.
+// notes are the scenes that are to be checked because something changed around
+// them. Leaving a note never blocks.
 type notes struct {
 	mu     sync.Mutex
 	scenes map[string]bool  // by table key
-	skills map[inSpace]bool // whose agents or certificates changed
+	skills map[inSpace]bool // skills whose agents or certificates changed
 	agents map[inSpace]bool // that went or came
 	wake   chan struct{}
 }
@@ -98,8 +98,8 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// look goes after the notes and returns how long nothing is to do unless there
-// are new ones.
+// look works through the notes and returns the time until the next check without
+// new ones.
 func (s *Service) look(ctx context.Context) time.Duration {
 	now := s.opts.Now()
 	noted := s.notes.take()
@@ -174,8 +174,8 @@ func (s *Service) reviewed(old *Scene) (*Scene, error) {
 	return s.settled(scene), nil
 }
 
-// judged is a member with what bars it by now. What did before does so until
-// it declares itself anew, or leaves the Cap.
+// judged is a member with the present reason that bars it. An earlier reason stays
+// until the member declares itself anew, or leaves the Cap.
 func (s *Service) judged(scene *Scene, m Member) Member {
 	switch {
 	case m.Barred != "" && m.routes():
