@@ -52,13 +52,13 @@ func (s *Service) withdrawLeftovers() {
 	}
 }
 
-// Announce tells an event of a Cap that no other bridge tells, in turn with those of
-// this package. It does not block. Data is rendered as JSON.
+// Announce publishes an event of a Cap that no other bridge publishes, in order
+// with those of this package. It does not block. Data is rendered as JSON.
 func (s *Service) Announce(space protocol.SpaceID, id protocol.CapID, name string, data any) {
 	s.news.Event(announcement{space: space, cap: id, name: name, data: data})
 }
 
-// announceChange tells an event that every bridge tells its own clients.
+// announceChange publishes an event that every bridge publishes to its own clients.
 func (s *Service) announceChange(space protocol.SpaceID, id protocol.CapID, name string, data any) {
 	s.news.Event(announcement{space: space, cap: id, name: name, data: data, here: true})
 }
@@ -77,7 +77,7 @@ func (s *Service) publishEvent(e announcement) {
 	s.publish(e.space, protocol.Message{Topic: s.opts.Topics.CapEvent(e.cap), Payload: event.Append(nil), View: e.here})
 }
 
-// publish tells everybody in a space who listens.
+// publish sends an event to all its subscribers in a space.
 func (s *Service) publish(in protocol.SpaceID, m protocol.Message) {
 	m.QoS = 1
 	if len(m.Payload) > 0 {

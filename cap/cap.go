@@ -7,8 +7,8 @@ import (
 // A Status is whether a Cap is in use.
 type Status string
 
-// The statuses. Of an inactive Cap everything is kept and can be looked at,
-// but nobody joins, nothing is set or sent, until it is active again.
+// The statuses. An inactive Cap keeps everything and can be read, but takes no
+// members, data or messages until it is active again.
 const (
 	Active   Status = "active"
 	Inactive Status = "inactive"
@@ -35,7 +35,7 @@ type Info struct {
 // bidirectional is the link type that gives links both directions.
 const bidirectional = "bidirectional"
 
-// complete fills in what depends on other fields and normalizes paths.
+// complete fills in the fields that depend on others and normalizes paths.
 func (i *Info) complete(id protocol.CapID) error {
 	for _, p := range []struct {
 		name     string

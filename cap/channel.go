@@ -4,8 +4,8 @@ import "github.com/aibridge/aibridge/protocol"
 
 // MayUseChannel decides about the topics of a Cap. The owner may use them, and
 // every member of one of its groups, by the identity of its connection: a
-// skill, or an agent that serves one. Nobody sends on the channel of an
-// inactive Cap. The broker asks on the message path.
+// skill, or an agent that serves one. The channel of an inactive Cap takes no
+// messages. The broker calls it for every message.
 func (s *Service) MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool {
 	space := who.Home()
 	var skills []protocol.SkillID

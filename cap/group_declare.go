@@ -86,7 +86,7 @@ func (g *Group) selector() (*selector.Selector, error) {
 	return chosen, nil
 }
 
-// countSelected counts whom a selector chooses.
+// countSelected counts the members that a selector chooses.
 func (s *Service) countSelected(space protocol.SpaceID, chosen *selector.Selector, capability protocol.CapabilityID) int {
 	n := 0
 	for range s.opts.Skills.Select(space, chosen, capability) {
@@ -95,7 +95,8 @@ func (s *Service) countSelected(space protocol.SpaceID, chosen *selector.Selecto
 	return n
 }
 
-// chosenBySelector is the error for what groups with a selector do not have.
+// chosenBySelector is the error for operations that groups with a selector do not
+// support.
 func chosenBySelector(g *Group) error {
 	return protocol.Errorf(protocol.InvalidState, "the members of group %q are chosen by a selector; group.declare changes it", g.ID).
 		With("group_id", string(g.ID)).With("selector", g.Selector)

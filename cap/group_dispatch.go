@@ -132,8 +132,8 @@ func callerOf(call *commands.Call) dispatch.Caller {
 	return c
 }
 
-// MayStillDispatch says why who started a dispatch, as it is now, does not take
-// part in its group any more.
+// MayStillDispatch fails if the caller of a dispatch, with its present rights, does
+// not take part in the group any more.
 func (s *Service) MayStillDispatch(who *protocol.Principal, d *dispatch.Dispatch) error {
 	c, _, ok := s.opts.Caps.Get(capKey(who.Home(), d.Cap))
 	if !ok {

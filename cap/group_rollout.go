@@ -21,7 +21,7 @@ type Rollouts interface {
 	Retry(ctx context.Context, id protocol.TaskID, states []rollout.State, until time.Time) (*rollout.Rollout, error)
 }
 
-// rollOut starts the dispatch of a plan, or to whom a selector chooses.
+// rollOut starts a dispatch with a plan, or to the members that a selector chooses.
 func (s *Service) rollOut(ctx context.Context, call *commands.Call, c *Cap, g *Group, p DispatchParams) (DispatchResult, error) {
 	if err := p.checkRollout(g); err != nil {
 		return DispatchResult{}, err
@@ -101,7 +101,7 @@ func (p RolloutParams) Target() commands.Resource {
 	return commands.Resource{Type: "task", ID: string(p.TaskID)}
 }
 
-// RolloutResult is the result of what steers a rollout.
+// RolloutResult is the result of the commands that steer a rollout.
 type RolloutResult struct {
 	TaskID protocol.TaskID `json:"task_id" doc:"id of the rollout"`
 	State  rollout.Status  `json:"state" enum:"pending,running,waiting,paused,aborted,complete,partial,failed,cancelled" doc:"state of the rollout"`

@@ -2,9 +2,9 @@ package cap
 
 import "sync"
 
-// locks has a lock for each Cap in use: what adds to a Cap holds it shared, what
-// ends the Cap or a group of it holds it alone. Data of a group that has ended is
-// not set that way. The zero value is ready.
+// locks has a lock for each Cap in use: commands that add to a Cap hold it shared,
+// those that end the Cap or a group of it hold it alone. So no data is set of a
+// group that has ended. The zero value is ready.
 type locks struct {
 	mu sync.Mutex
 	of map[string]*lock // by key of the Cap

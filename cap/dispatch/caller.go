@@ -29,8 +29,8 @@ func (d *Dispatch) callerName() string {
 	return who.String()
 }
 
-// denied says why a member may not be asked any more, nil if it may. Nobody
-// can tell for a dispatch that does not say who started it.
+// denied fails if the caller of the dispatch may not invoke a member any more, or
+// is unknown.
 func (r *run) denied(seat int) error { return r.e.mayAsk(r.d, r.d.Seats[seat].Skill) }
 
 func (e *Engine) mayAsk(d *Dispatch, skill protocol.SkillID) error {

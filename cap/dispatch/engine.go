@@ -111,8 +111,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 }
 
 // TakeOver resumes the dispatches of owners that have ended, and those of this one
-// that nobody carries out: the store did not confirm their beginning, and had
-// stored it.
+// that no run carries out: the store kept them without confirming it.
 func (e *Engine) TakeOver(ctx context.Context) error {
 	unfinished := e.unfinished()
 	if len(unfinished) == 0 {
@@ -144,8 +143,7 @@ func (e *Engine) TakeOver(ctx context.Context) error {
 	return nil
 }
 
-// unfinished are the dispatches that nobody here carries out and that are not
-// over.
+// unfinished are the dispatches that are not over and that no run here carries out.
 func (e *Engine) unfinished() []*run {
 	var all []*run
 	e.mu.Lock()

@@ -198,8 +198,7 @@ func (r *run) timeOut(p *plan) {
 	}
 }
 
-// cancelAll ends the dispatch and with it everybody's part that is not
-// decided.
+// cancelAll ends the dispatch, and cancels all members that are not decided.
 func (r *run) cancelAll(p *plan, reason string) {
 	if r.end != nil || p.batch.End != nil {
 		return

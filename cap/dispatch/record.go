@@ -11,8 +11,8 @@ import (
 // A State is the state of a member.
 type State string
 
-// The states of a member. Offline is where one waits to come back; when the
-// deadline passes it stays there.
+// The states of a member. An offline member is asked when it comes back; at the
+// deadline it stays offline.
 const (
 	Pending   State = "pending"
 	Accepted  State = "accepted"
@@ -181,8 +181,8 @@ func (m *member) apply(u *Update) {
 	}
 }
 
-// decided reports whether nothing but a late answer changes the member. Who
-// is offline is decided only by the end of the dispatch.
+// decided reports whether nothing but a late answer changes the member. An offline
+// member is decided only by the end of the dispatch.
 func (m *member) decided() bool {
 	switch m.state {
 	case OK, Failed, Rejected, TimedOut, Denied, Cancelled:

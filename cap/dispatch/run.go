@@ -30,8 +30,8 @@ type run struct {
 	d    *Dispatch
 	next int // the number of the next batch
 
-	// Times of the steady clock, so that one that is set ends nothing too early and
-	// has nobody asked twice.
+	// Times of the steady clock, so that setting the wall clock ends nothing too
+	// early and has no member asked twice.
 	began   int64 // when this process took the dispatch up
 	ends    int64 // the deadline
 	endedAt int64 // when it ended, if it has
@@ -145,7 +145,7 @@ func (r *run) resume() {
 			r.await(i)
 		case m.agent == "" && m.again && r.denied(i) == nil:
 			r.send(i)
-		case m.agent == "": // there is nobody to ask
+		case m.agent == "": // there is no agent to ask
 			r.hear(i, ask.Notice{Kind: ask.Failed, Err: unknown("the bridge stopped before the answer came")})
 		default:
 			r.expect(i)

@@ -6,15 +6,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Wait returns when a dispatch has ended. It fails with 3001 for one that there
-// is not, and with what ended ctx before.
+// Wait returns when a dispatch has ended. The error is 3001 for an unknown
+// dispatch, and the cause of ctx if that ends first.
 func (e *Engine) Wait(ctx context.Context, id protocol.TaskID) error {
 	r := e.find(id)
 	if r == nil {
 		if _, known := e.Get(id); !known {
 			return protocol.Errorf(protocol.NotFound, "there is no task %q", string(id)).With("task_id", string(id))
 		}
-		return nil // it has ended, and no member is waited for any more
+		return nil // it has ended, and no member is pending any more
 	}
 	return r.wait(ctx)
 }

@@ -20,19 +20,19 @@ type Answer struct {
 	Reason   string // why not
 }
 
-// An Approver asks people.
+// An Approver asks operators to approve.
 type Approver interface {
 	// Ask asks a question, once for each id.
 	Ask(ctx context.Context, q Question) error
 	// Answer is the outcome of a question.
 	Answer(id string) Answer
-	// Passed notes that all others are asked as was approved.
+	// Passed notes that the approved step has been taken: all other members are asked.
 	Passed(ctx context.Context, id string) error
-	// Withdraw takes a question back that nobody needs an answer to.
+	// Withdraw takes a question back whose answer is no longer needed.
 	Withdraw(ctx context.Context, id, why string) error
 }
 
-// nobody approves of nothing.
+// nobody is an [Approver] that refuses every question.
 type nobody struct{}
 
 func (nobody) Ask(context.Context, Question) error {

@@ -100,8 +100,8 @@ func (p *Part) holds(w *Wave, held map[int]bool) bool {
 // known reports whether a member is in a state that there is.
 func (m *Member) known() bool { return slices.Contains(states, m.State) }
 
-// missing tells of parts that the store has lost: the rollout stops until somebody
-// has it go on without them.
+// missing notes parts that the store has lost: the rollout stops until an operator
+// resumes it without them.
 func (r *run) missing(lost int) error {
 	_, err := r.e.change(r.gone, r.id, func(now *Rollout) error {
 		if lost <= now.Lost {

@@ -49,7 +49,7 @@ type Options struct {
 	Parts    records.Table[Part]
 	Skills   Skills
 	Waves    Waves
-	// Approver asks people about canaries. Nil: nobody approves of any.
+	// Approver asks operators to approve canaries. Nil: none is approved.
 	Approver Approver
 	// Grants judges the callers' credentials. Nil: they hold for ever.
 	Grants grant.Authority

@@ -6,8 +6,8 @@ import "time"
 const beat = time.Second
 
 // A pacer counts the members that may be asked now. It goes by the steady clock,
-// whatever clocks are set to, and begins with one beat's worth, or where another
-// process left off.
+// which is never set, and begins with one beat's worth, or where another process
+// left off.
 type pacer struct {
 	begun bool
 	saved float64

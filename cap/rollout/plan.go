@@ -68,7 +68,7 @@ func (p *Plan) Given() bool {
 	return p.Rollout != nil || p.Abort != nil || p.Retry != nil || p.Window != nil || !p.ScheduleAt.IsZero() || !p.ValidUntil.IsZero() || p.Continuous
 }
 
-// Complete checks a plan at a time and fills in what it leaves out.
+// Complete checks a plan at a time and fills in its defaults.
 func (p *Plan) Complete(now time.Time) error {
 	begin := now
 	if !p.ScheduleAt.IsZero() {

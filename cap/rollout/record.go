@@ -78,7 +78,7 @@ type Rollout struct {
 	Lost     int     `json:"lost,omitempty"`     // parts that the store has lost
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the rollout uses.
 func (r *Rollout) KeptFor() protocol.Party {
 	return protocol.Party{Kind: r.Caller.Kind, Space: r.Caller.Space, ID: r.Caller.ID}
 }
@@ -130,7 +130,7 @@ type Member struct {
 }
 
 // backsOff reports whether a member is not to be asked again yet. The clock may
-// have been set back since: then nobody knows how long it has waited, which must
+// have been set back since: then the time that it has waited is unknown, and must
 // not become days.
 func (m *Member) backsOff(now int64) bool { return m.NotBefore > now && m.At <= now }
 
@@ -200,7 +200,7 @@ func (c *Counts) sum(o *Counts, n int) {
 	c.Retried += n * o.Retried
 }
 
-// without are the counts that other ones do not include.
+// without are the counts less other ones.
 func (c Counts) without(o Counts) Counts {
 	return Counts{Succeeded: c.Succeeded - o.Succeeded, Failed: c.Failed - o.Failed, Rejected: c.Rejected - o.Rejected, TimedOut: c.TimedOut - o.TimedOut}
 }

@@ -89,11 +89,11 @@ type seat struct {
 	skill protocol.SkillID
 }
 
-// joinEvery is the interval at which those are looked for whom the selector chooses
-// later.
+// joinEvery is the interval at which new members that the selector chooses are
+// looked for.
 const joinEvery = 2 * time.Second
 
-// admit adds those whom the selector chooses by now.
+// admit adds the members that the selector has chosen since.
 func (r *run) admit(rec *Rollout) error {
 	if !rec.Plan.Continuous || rec.Status == Scheduled {
 		return nil

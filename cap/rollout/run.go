@@ -269,9 +269,10 @@ func (r *run) heedGrant(rec *Rollout) (stop func() bool) {
 }
 
 // followGrant cancels the rollout of a credential that was revoked. After a mere
-// expiry nobody else is asked, and those who were may finish. It reports whether
-// that is new. Waves end with the credential too, maybe before the run is woken:
-// so it looks for itself before it asks anybody in their places.
+// expiry no further member is asked, and members asked before may finish. It
+// reports whether that is new. Waves end with the credential too, maybe before the
+// run is woken: so the run checks the grant itself before it asks the members of an
+// ended wave again.
 func (r *run) followGrant(rec *Rollout) (moved bool, err error) {
 	_, why := r.e.opts.Grants.Principal(rec.Caller.Grant)
 	if why == nil || rec.Status.over() {
@@ -362,8 +363,8 @@ func outcome(c *Counts) Status {
 	return Fruitless
 }
 
-// finish ends a rollout that was cancelled, or whose time is over: nobody else is
-// asked.
+// finish ends a rollout that was cancelled, or whose time is over: no further
+// member is asked.
 func (r *run) finish(rec *Rollout) (wait time.Duration, err error) {
 	if rec.Status == Called {
 		for id := range r.waves {

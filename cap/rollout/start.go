@@ -47,8 +47,8 @@ func (e *Engine) Start(ctx context.Context, o Order) (*Rollout, error) {
 	if err := e.hasRoom(r, len(o.Members)); err != nil {
 		return nil, err
 	}
-	// Members without a rollout mean nothing; the other way round it would be
-	// taken for one that has nobody to ask.
+	// Members are stored first: without their rollout they are ignored, but a
+	// rollout without members would count as having none to ask.
 	if r.Parts, err = e.storeMembers(ctx, r, 0, o.Members); err != nil {
 		e.removeParts(context.WithoutCancel(ctx), r)
 		return nil, err

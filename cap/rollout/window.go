@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Window is when members are asked.
+// A Window is a recurring time in which members are asked.
 type Window struct {
 	Cron     string `json:"cron" len:"1-128" doc:"times at which it opens: minute, hour, day of the month, month, day of the week, such as 0 2 * * SAT. A time that a change of the clocks leaves out opens it at once after"`
 	Duration int64  `json:"duration_ms" range:"60000-604800000" doc:"time that it stays open, in milliseconds of real time"`
