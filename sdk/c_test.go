@@ -55,8 +55,7 @@ func TestTheCCoreConforms(t *testing.T) {
 	folder := t.TempDir()
 	madeInC(t, folder, folder+"/device", "CFLAGS=-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all")
 	conforms(t, conformance.Options{Command: []string{filepath.Join(folder, "device")}},
-		"restart/once", "restart/interrupted", // its memory ends with the process
-		"caller/revision") // optional: its calls name no revisions
+		"restart/once", "restart/interrupted") // its memory ends with the process
 }
 
 func TestTheCCoreAlone(t *testing.T) {

@@ -86,7 +86,7 @@ static void reply(ab_agent *a, const request *r, const char *result)
 	ab_json(&a->out, ab_text_of(result));
 	ab_key(&a->out, "error");
 	ab_null(&a->out);
-	ab_envelope_end(&a->out, a, r->trace);
+	ab_envelope_end(&a->out, a, r->trace, 0);
 	ab_publish(a, a->response_topic, &a->out);
 }
 

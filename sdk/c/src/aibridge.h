@@ -158,6 +158,10 @@ struct ab_command {
 	void (*answered)(ab_agent *a, ab_command *c, bool ok, ab_text value);
 	void *user;
 	uint32_t timeout_ms; /* 0 is 30000 */
+	/* min_revision is a revision of the state that the bridge is to have seen before it
+	 * answers, 0 for any. revision is the one that the answer names, 0 for none: that of a
+	 * write is the min_revision of a read at another bridge of the cluster. */
+	int64_t min_revision, revision;
 	/* private */
 	ab_command *next;
 	uint32_t began, due, pause, message;

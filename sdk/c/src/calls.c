@@ -50,7 +50,7 @@ static void event(ab_call *c, ab_out *o, const char *name, void (*data)(ab_out *
 	ab_int(o, ++c->seq);
 	ab_key(o, "data");
 	data(o, of);
-	ab_envelope_end(o, c->agent, c->trace);
+	ab_envelope_end(o, c->agent, c->trace, 0);
 }
 
 /* tell publishes an event; it is written behind what there is of the result. */
@@ -174,7 +174,7 @@ static void succeed(ab_call *c)
 		ab_json(c->out, ab_text_of("{}"));
 	ab_key(c->out, "error");
 	ab_null(c->out);
-	ab_envelope_end(c->out, c->agent, c->trace);
+	ab_envelope_end(c->out, c->agent, c->trace, 0);
 }
 
 static bool too_large(const ab_call *c) { return c->out->full || c->out->n > c->agent->part; }

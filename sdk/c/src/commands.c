@@ -39,6 +39,7 @@ void ab_send(ab_agent *a, ab_command *c)
 	c->pause = 0;
 	c->sent = c->acknowledged = false;
 	c->message = 0;
+	c->revision = 0;
 	make_id(a, c->id);
 }
 
@@ -85,6 +86,8 @@ void ab_commands_answer(ab_agent *a, const char *id, ab_text envelope)
 		c = c->next;
 	if (!c || !c->sent)
 		return;
+	if (!ab_json_int(ab_json_get(ab_json_get(envelope, "metadata"), "revision"), &c->revision))
+		c->revision = 0;
 	ab_text error = ab_json_get(envelope, "error");
 	if (!error.at && !ab_json_same(ab_json_get(envelope, "status"), "failed"))
 		answered(a, c, true, ab_json_get(envelope, "result"));
@@ -106,7 +109,7 @@ static uint32_t transmit(ab_agent *a, ab_command *c)
 		c->write(a, c, o);
 	else
 		ab_json(o, ab_text_of("{}"));
-	ab_envelope_end(o, a, (ab_text){NULL, 0});
+	ab_envelope_end(o, a, (ab_text){NULL, 0}, c->min_revision);
 	return ab_publish(a, a->bridge_topic, o);
 }
 

@@ -18,7 +18,7 @@ void ab_envelope_begin(ab_out *o, const char *id, const char *type)
 	member(o, "type", type);
 }
 
-void ab_envelope_end(ab_out *o, const ab_agent *a, ab_text trace)
+void ab_envelope_end(ab_out *o, const ab_agent *a, ab_text trace, int64_t min_revision)
 {
 	ab_key(o, "metadata");
 	ab_object(o);
@@ -26,6 +26,10 @@ void ab_envelope_end(ab_out *o, const ab_agent *a, ab_text trace)
 	if (trace.at) {
 		ab_key(o, "trace_id");
 		ab_json(o, trace);
+	}
+	if (min_revision > 0) {
+		ab_key(o, "min_revision");
+		ab_int(o, min_revision);
 	}
 	ab_object_end(o);
 	ab_object_end(o);
@@ -45,7 +49,7 @@ void ab_envelope_failed(ab_out *o, const ab_agent *a, const char *id, ab_text tr
 	ab_key(o, "details");
 	ab_json(o, details.at ? details : ab_text_of("{}"));
 	ab_object_end(o);
-	ab_envelope_end(o, a, trace);
+	ab_envelope_end(o, a, trace, 0);
 }
 
 uint32_t ab_publish(ab_agent *a, const char *topic, const ab_out *o)

@@ -11,9 +11,10 @@ static inline ab_text ab_written(const ab_out *o) { return (ab_text){o->at, o->n
 static inline bool ab_due(uint32_t now, uint32_t at) { return (int32_t)(now - at) >= 0; }
 static inline uint32_t ab_now(const ab_agent *a) { return a->config.now_ms(); }
 
-/* ab_envelope_begin writes all up to the field that differs, ab_envelope_end the rest. */
+/* ab_envelope_begin writes all up to the field that differs, ab_envelope_end the rest;
+ * trace and min_revision are left out if they are not there or 0. */
 void ab_envelope_begin(ab_out *o, const char *id, const char *type);
-void ab_envelope_end(ab_out *o, const ab_agent *a, ab_text trace);
+void ab_envelope_end(ab_out *o, const ab_agent *a, ab_text trace, int64_t min_revision);
 void ab_envelope_failed(ab_out *o, const ab_agent *a, const char *id, ab_text trace, const char *code, ab_text message, ab_text details);
 uint32_t ab_publish(ab_agent *a, const char *topic, const ab_out *o);
 

@@ -141,19 +141,49 @@ static void answered(ab_agent *a, ab_command *command, bool ok, ab_text value)
 	}
 }
 
-static ab_outcome ask(ab_call *c)
+static void answered_with_revision(ab_agent *a, ab_command *command, bool ok, ab_text value)
+{
+	ab_call *c = command->user;
+	if (!ok) {
+		answered(a, command, ok, value);
+		return;
+	}
+	ab_resume(c);
+	ab_object(c->out);
+	ab_key(c->out, "result");
+	ab_json(c->out, value.at ? value : ab_text_of("{}"));
+	ab_key(c->out, "revision");
+	ab_int(c->out, command->revision);
+	ab_object_end(c->out);
+	ab_finish(c, AB_DONE);
+}
+
+/* send runs the command that a call names, as command says. */
+static ab_outcome send(ab_call *c, ab_command command)
 {
 	static char names[CALLS][129];
-	ab_command *command = &asked[c - calls];
 	if (c->stopped) {
-		ab_withdraw(c->agent, command);
+		ab_withdraw(c->agent, &asked[c - calls]);
 		return AB_DONE;
 	}
 	if (!ab_param_text(c, "command", names[c - calls], sizeof names[0]))
 		return AB_FAILED;
-	*command = (ab_command){.name = names[c - calls], .write = write_asked, .answered = answered, .user = c};
-	ab_send(c->agent, command);
+	command.name = names[c - calls];
+	command.write = write_asked;
+	command.user = c;
+	asked[c - calls] = command;
+	ab_send(c->agent, &asked[c - calls]);
 	return AB_WAIT;
+}
+
+static ab_outcome ask(ab_call *c) { return send(c, (ab_command){.answered = answered}); }
+
+static ab_outcome ask_seen(ab_call *c)
+{
+	int64_t min = 0;
+	if (!c->stopped && !ab_param_int(c, "min_revision", 0, INT64_MAX, &min))
+		return AB_FAILED;
+	return send(c, (ab_command){.answered = answered_with_revision, .min_revision = min});
 }
 
 #define OBJECT(properties, required) "{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required "],\"additionalProperties\":false}"
@@ -172,6 +202,7 @@ static const ab_capability capabilities[] = {
 	{.id = "reject", .params_schema = OBJECT("\"reason\":" TEXT, ""), .run = reject},
 	{.id = "fill", .params_schema = OBJECT("\"bytes\":" WHOLE, "\"bytes\""), .run = fill},
 	{.id = "ask", .params_schema = OBJECT("\"command\":" TEXT ",\"params\":{\"type\":\"object\"}", "\"command\""), .run = ask},
+	{.id = "ask_seen", .params_schema = OBJECT("\"command\":" TEXT ",\"params\":{\"type\":\"object\"},\"min_revision\":" WHOLE, "\"command\",\"min_revision\""), .run = ask_seen},
 };
 
 static const ab_skill skill = {"conformance", "Conformance", NULL, capabilities, sizeof capabilities / sizeof *capabilities};
