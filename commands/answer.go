@@ -42,7 +42,7 @@ func (c *Call) schedule(in Inbound) error {
 	return nil
 }
 
-// secondsBelow tells timestamps in seconds from those in milliseconds: nobody
+// secondsBelow tells timestamps in seconds from those in milliseconds: no client
 // means a moment in the spring of 1973 or before.
 const secondsBelow = 100_000_000_000
 
@@ -126,8 +126,7 @@ func (r *Router) settle(c *Call, out outcome, now time.Time) {
 }
 
 // unfinished reports whether the repeat of a call is to run it, rather than to get its
-// error from the ledger: the error asks for the same request again, or nobody waited for
-// the answer.
+// error from the ledger: the error asks for the same request again, or the call was abandoned.
 func (c *Call) unfinished(err *protocol.Error) bool {
 	return err != nil && (err.Code.Retry() != protocol.RetryNever || c.abandoned.Load())
 }

@@ -155,7 +155,7 @@ func (c *Call) finish(result json.RawMessage, err error) {
 	c.Release()
 }
 
-// claim is the claim by which a later process, and other ones, know the call.
+// claim is the claim by which later and other processes know the call.
 func (c *Call) claim() Claim {
 	prints, digest := &c.router.prints, c.digest
 	if c.router.shared != nil {

@@ -4,8 +4,8 @@ import "context"
 
 // An Audience is the party that waits for the answer to a request.
 type Audience interface {
-	// Gone returns a context that ends when nobody waits any more, or nil if
-	// that will not be known. It is asked for [Spec.Abandonable] commands only.
+	// Gone returns a context that ends when the client has gone, or nil if that
+	// will not be known. It is called for [Spec.Abandonable] commands only.
 	Gone() context.Context
 }
 
@@ -44,8 +44,8 @@ func (r *Router) watch(c *Call, who Audience) {
 	}
 }
 
-// abandon ends a call that nobody waits for, unless somebody who asked the
-// same does. A repeat of the request is run anew.
+// abandon ends a call whose client has gone, unless a repeat of the request waits
+// for its answer. A later repeat is run anew.
 func (r *Router) abandon(c *Call) {
 	if c.answered.Load() || r.ledger.joined(c) {
 		return

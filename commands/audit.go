@@ -40,7 +40,7 @@ type Audited struct {
 	Effect    Effect
 	Resource  Resource        // zero unless the parameters were understood
 	Params    json.RawMessage // valid JSON, or empty
-	Digest    Digest          // of Params, zero if nobody needed it yet
+	Digest    Digest          // of Params, zero until it is needed
 	Loggable  []string        // names of the parameters that may be recorded as they are
 	Err       *protocol.Error // nil for success
 	Executed  bool            // the handler ran, so that Err, if any, is the handler's
@@ -120,8 +120,8 @@ func (r *Router) started(c *Call) {
 }
 
 // loggable lists the parameters of a struct that audit may show as they are:
-// identifiers, without which nobody could read an audit log, and those with
-// the tag audit:"yes". The tag audit:"no" hides an identifier.
+// identifiers, without which an audit log would be unreadable, and those with the
+// tag audit:"yes". The tag audit:"no" hides an identifier.
 func loggable(params reflect.Type) (names []string, err error) {
 	if params.Kind() != reflect.Struct {
 		return nil, nil

@@ -41,8 +41,8 @@ func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Resp
 	take(resp)
 }
 
-// flushWithOthers lets a call go on that its caller waits for, together with those
-// whose requests are there, too: their claims are written with its own.
+// flushWithOthers lets a call go on that its caller waits for, after other requests
+// that have arrived were read too: so their claims are written together.
 func (r *Router) flushWithOthers(c *Call) {
 	if c.command != nil && c.command.async {
 		runtime.Gosched()
@@ -50,10 +50,10 @@ func (r *Router) flushWithOthers(c *Call) {
 	}
 }
 
-// A waiter is where Await waits. It is used again unless the caller has left.
+// A waiter is one caller in [Router.Await]. It is used again unless the caller has left.
 type waiter struct {
 	take  func(*protocol.Response)
-	over  atomic.Bool // it is answered, or nobody waits any more
+	over  atomic.Bool // it is answered, or the caller has left
 	done  chan struct{}
 	reply func(*protocol.Response) // its own
 }

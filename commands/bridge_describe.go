@@ -29,8 +29,8 @@ type DescribeResult struct {
 	Commands []Description `json:"commands" doc:"in the order of their names"`
 }
 
-// Doors are the ports that a bridge listens on, 0 for none: who knows one door
-// finds the others.
+// Doors are the ports that a bridge listens on, 0 for none: a client that knows one
+// door finds the others.
 type Doors struct {
 	MQTT    int  `json:"mqtt,omitempty" doc:"MQTT over TCP"`
 	MQTTS   int  `json:"mqtts,omitempty" doc:"MQTT over TLS"`
@@ -39,7 +39,7 @@ type Doors struct {
 	TLSOnly bool `json:"tls_only,omitempty" doc:"HTTP and WebSocket are served over TLS only"`
 }
 
-// A Description is everything a caller may want to know about a command.
+// A Description describes a command in full to callers.
 type Description struct {
 	Name         string          `json:"name" doc:"name of the command, family.verb"`
 	Aliases      []string        `json:"aliases,omitempty" doc:"old names that are still understood"`

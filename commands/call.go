@@ -30,7 +30,7 @@ type Call struct {
 	Line      Line            // the connection it came over, nil if the bridge cannot ask anything on it
 	Address   netip.Addr      // it came from, zero if not known
 	Depth     int             // calls of tools by models that it is within, as far as is known
-	Ask       Asker           // asks the caller meanwhile, nil if nobody can be asked
+	Ask       Asker           // asks the caller meanwhile, nil if it cannot be asked
 	Extension json.RawMessage // vendor data of the request, nil without any
 
 	// Fixed before the call can be answered.
@@ -47,7 +47,7 @@ type Call struct {
 	keep    time.Time       // until when the answer is of use to a repeat
 	ctx     context.Context // of the handler; own of a call that came in by Submit
 	span    trace.Span      // nil when nothing is traced
-	claims  bool            // SenderID is a claim of whom this bridge does not know, see [Inbound]
+	claims  bool            // SenderID is a claimed sender, unknown to this bridge, see [Inbound]
 	notices []string        // about the form of the request, for this answer only
 	reply   func(*protocol.Response)
 	listen  func(*protocol.Event) // nil: wants no events
@@ -69,7 +69,7 @@ type Call struct {
 	inner    json.RawMessage // params within params, of a call with a plan
 	prepared preparedRun     // of a call with a plan
 
-	run      unhurried   // of a call that nobody waits for
+	run      unhurried   // of a call whose handler does not wait, see [Router.goOn]
 	inline   bool        // runs on the goroutine that submitted it
 	batched  bool        // the submitter will flush the claims
 	held     bool        // its answer does not leave before it is on record
@@ -102,9 +102,9 @@ type Call struct {
 	executed bool                         // the handler was reached; for audit
 }
 
-// An Asker asks whoever made a call for something while the call runs: a person for the
-// rest of the arguments, or the caller's own model for an answer. Methods and the JSON of
-// questions and answers are those of MCP.
+// An Asker asks the caller for something while the call runs: a person for the rest of the
+// arguments, or the caller's own model for an answer. Methods and the JSON of questions and answers
+// are those of MCP.
 type Asker interface {
 	// Answers reports whether the caller can be asked by a method.
 	Answers(method string) bool
@@ -222,8 +222,8 @@ func (c *Call) surrender() bool {
 	return held
 }
 
-// handBack gives up the slot of a call that is done and returns who runs in
-// it next on this goroutine, if anybody.
+// handBack gives up the slot of a call that is done and returns the next call to
+// run in it on this goroutine, if any.
 func (c *Call) handBack() *Call {
 	if !c.surrender() {
 		return nil

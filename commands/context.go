@@ -26,7 +26,7 @@ type callContext struct {
 // [Watchable].
 type Watch struct {
 	of         *callContext
-	who        interface{ Ended() } // nil once it was told or is not to be
+	who        interface{ Ended() } // the watcher; nil once it was notified or is stopped
 	prev, next *Watch
 }
 

@@ -21,7 +21,7 @@ type deadlineList struct {
 	timer       *time.Timer // nil while nothing is to be looked at
 }
 
-// mostLists is the number of lists before empty ones are removed.
+// mostLists is the number of lists from which on empty ones are removed.
 const mostLists = 64
 
 func newDeadlines() *deadlines { return &deadlines{lists: make(map[time.Duration]*deadlineList)} }

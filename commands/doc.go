@@ -20,13 +20,12 @@
 //	audit:"yes"            may stand in the audit log as it is; identifiers may anyway, unless "no"
 //	short:"true"           on a string field of a nested struct: the struct may be given as this plain string
 //
-// Identifier types carry their own limits ([protocol.Identifier]). A struct
-// with a method Validate() error is asked after its fields were checked.
-// Fields may be strings, booleans, numbers, time.Time, []byte (base64),
-// json.RawMessage (any JSON), structs, pointers, slices and maps of these,
-// and types that implement encoding.TextUnmarshaler, or json.Unmarshaler
-// together with JSONSchema() json.RawMessage. Null is not a value: an
-// optional field is left out.
+// Identifier types carry their own limits ([protocol.Identifier]). A struct's
+// method Validate() error, if there is one, is called after its fields were
+// checked. Fields may be strings, booleans, numbers, time.Time, []byte (base64),
+// json.RawMessage (any JSON), structs, pointers, slices and maps of these, and
+// types that implement encoding.TextUnmarshaler, or json.Unmarshaler together with
+// JSONSchema() json.RawMessage. Null is not a value: an optional field is left out.
 //
 // # Handlers that wait, and those that do not
 //

@@ -21,9 +21,9 @@ type Extensions struct {
 // dialect, or rewrites those that are. It is asked on the message path and
 // must not block.
 type Parser interface {
-	// Parse returns the request in a body, nil if the body is none of its
-	// own. The body must not be kept. On an error the request, if any, says
-	// whom to answer.
+	// Parse returns the request in a body, nil if the body is not of this
+	// extension. The body must not be kept. On an error the request, if any, names
+	// the recipient of the answer.
 	Parse(body []byte, door string) (*protocol.Request, error)
 }
 

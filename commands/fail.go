@@ -15,8 +15,8 @@ func (c *Call) RawParams() json.RawMessage { return c.request.Params }
 
 // Fail answers every call in flight for whose principal why returns an error,
 // with that error, and ends its context. It serves principals that have just
-// lost their rights: the result of a handler that goes on reaches nobody. It
-// returns the number of calls answered.
+// lost their rights: the result of a handler that goes on is dropped. It returns
+// the number of calls answered.
 func (r *Router) Fail(why func(*protocol.Principal) error) int {
 	n := 0
 	for c, err := range r.inFlight.matching(why) {

@@ -16,8 +16,8 @@ type fingerprinter struct {
 	key      [keyMark]byte // tells digests made with one key from those of another
 }
 
-// The hash of a claim is the digest of params, what stands for the command, and
-// what stands for the digester's key.
+// The hash of a claim consists of the digest of params, a mark of the command, and
+// a mark of the digester's key.
 const (
 	commandMark = 12
 	keyMark     = 4

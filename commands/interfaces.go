@@ -14,7 +14,7 @@ import (
 type Claim struct {
 	Principal string // its party, see [protocol.Party.String]
 	RequestID string
-	Hash      [32]byte // of command and params; equal ones made with one key are of equal requests
+	Hash      [32]byte // of command and params; equal hashes under one key mean equal requests
 	Expires   time.Time
 }
 
@@ -27,8 +27,9 @@ type Claims interface {
 	Pending(yield func(Claim) bool)
 }
 
-// SharedClaims are [Claims] that several processes make at the same time: of those
-// of one request the first counts. They are of [Act] commands and of [Write] ones.
+// SharedClaims are [Claims] that several processes make at the same time: of the
+// claims of one request the first counts. They are made for [Act] and [Write]
+// commands.
 type SharedClaims interface {
 	Claims
 	// Settle stores the answer to a request whose claim was the first, for a repeat
@@ -44,8 +45,8 @@ type Sealer interface {
 	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
-// Taken is the error of a claim that came after another process's, with what that
-// has settled.
+// Taken is the error of a claim that came after another process's, with the outcome
+// that that one has settled.
 type Taken struct{ Answer []byte }
 
 func (*Taken) Error() string { return "another process has run the request" }
@@ -66,7 +67,7 @@ type everlasting struct{ grant.Unlimited }
 func (everlasting) Check(*protocol.Principal) error { return nil }
 
 // A Limiter bounds the commands of callers, those of batches one by one. It is
-// asked about every request, wrong ones included, and must be fast.
+// called for every request, wrong ones included, and must be fast.
 type Limiter interface {
 	// Admit takes a request of a size in bytes into account, or refuses it:
 	// 4009 with retry_after_ms.

@@ -21,16 +21,16 @@ import (
 // forgotten altogether, of parties that have more than a quarter of them first,
 // and then of spaces that have more than half.
 //
-// There may be half a million finished requests, none of which is likely to be
-// asked for again. So they are kept where the garbage collector has nothing to
-// look at: records without pointers, which are found by a hash of 128 bits and
-// name each other by number, and answers as bytes, one after the other.
+// There may be half a million finished requests, few of which are ever repeated. So
+// they are kept out of the garbage collector's sight: records without pointers,
+// which are found by a hash of 128 bits and name each other by number, and answers
+// as bytes, one after the other.
 type ledger struct {
 	seeds [2]maphash.Seed
 
 	mu      sync.Mutex
 	running map[entryKey]*entry
-	found   ledgerIndex // of finished ones
+	found   ledgerIndex // the finished requests
 	records recordTable
 	holders holders
 	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
@@ -53,8 +53,8 @@ type entry struct {
 	hash    uint64 // fingerprint of the request
 	effect  Effect
 	expires time.Time
-	owner   *Call   // who runs it
-	joined  []*Call // who wait for the same answer
+	owner   *Call   // the call that runs it
+	joined  []*Call // calls that wait for the same answer
 }
 
 // An outcome is the end of a call.
@@ -69,11 +69,11 @@ type outcome struct {
 type verdict uint8
 
 const (
-	execute  verdict = iota // nobody did: the call now owns the entry
+	execute  verdict = iota // a new request: the call now owns the entry
 	join                    // it runs: the call will be answered with it
 	replay                  // it is finished: answer as it was
 	conflict                // the id belongs to another body
-	unknown                 // it was taken up, and what became of it is not known
+	unknown                 // it was taken up, and its outcome is not known
 )
 
 func newLedger(maxEntries, maxBytes int) *ledger {
@@ -106,8 +106,9 @@ func partyHash(seed maphash.Seed, who protocol.Party) (party, space uint64) {
 	return mix(mix(maphash.String(seed, string(who.Kind)), space), maphash.String(seed, who.ID)), space
 }
 
-// begin takes a call up, or says what became of the same request. Whatever
-// the verdict, a request that was seen is remembered as long as the call says.
+// begin takes a call up, or returns the verdict and the outcome of an earlier call
+// of the same request. In either case the request is remembered as long as the call
+// says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 	key, party, space := l.key(c.Principal.Party(), c.RequestID)
 	l.mu.Lock()

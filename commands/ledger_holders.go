@@ -108,8 +108,8 @@ func (l *ledger) expendable() slot {
 	return soonest
 }
 
-// soonestOf is the record that expires soonest if it is of a greedy holder, or
-// the soonest of greedy ones of those looked at.
+// soonestOf is the record that expires soonest if its holder is greedy, or else the
+// soonest of greedy holders in a random sample.
 func (l *ledger) soonestOf(greedy func(holder) bool, soonest slot) slot {
 	if greedy(l.records.at(soonest).holder) {
 		return soonest

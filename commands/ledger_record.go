@@ -18,8 +18,8 @@ type recordState uint8
 
 const (
 	answered recordState = iota
-	lost                 // nobody knows the answer any more
-	claimed              // an earlier process took it up, and nobody knows what became of it
+	lost                 // the answer is no longer known
+	claimed              // an earlier process took it up, and its outcome is not known
 )
 
 // A slot is the number of a record in its table. The first is 1.

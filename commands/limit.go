@@ -10,7 +10,7 @@ type RefusalLimiter interface {
 	Refusal(who *protocol.Principal)
 }
 
-// refusedTo tells those who want to know of a refusal.
+// refusedTo reports a refusal to the counter of refusals and to Options.Refused.
 func (r *Router) refusedTo(c *Call, err *protocol.Error) {
 	if err == nil || c.Principal == nil || len(err.Code) == 0 {
 		return
@@ -25,7 +25,7 @@ func (r *Router) refusedTo(c *Call, err *protocol.Error) {
 	}
 }
 
-// limit refuses a request of a caller who makes too many.
+// limit refuses a request of a caller that makes too many.
 func (r *Router) limit(who *protocol.Principal, size int) *protocol.Error {
 	if r.opts.Limiter == nil || who == nil {
 		return nil

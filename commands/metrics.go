@@ -16,7 +16,7 @@ type metrics struct {
 	prepared  prometheus.Counter
 }
 
-// unknownCommand labels requests for unknown commands, whatever their names.
+// unknownCommand is the one label of requests for unknown commands.
 const unknownCommand = "unknown"
 
 func newMetrics(r *Router) *metrics {

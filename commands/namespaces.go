@@ -28,12 +28,12 @@ type Namespace struct {
 	Name       string           `json:"namespace"` // the family, "acme"
 	Space      protocol.SpaceID `json:"space_id"`
 	Agent      protocol.AgentID `json:"agent_id"`
-	Owner      protocol.Party   `json:"principal"` // who registered it
+	Owner      protocol.Party   `json:"principal"` // the party that registered it
 	Registered time.Time        `json:"registered"`
 	Commands   []RemoteCommand  `json:"commands"`
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose budget of records the namespace uses.
 func (n *Namespace) KeptFor() protocol.Party { return n.Owner }
 
 // A RemoteCommand is a command of a [Namespace].

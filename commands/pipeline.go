@@ -139,8 +139,8 @@ func (r *Router) work(c *Call) {
 	}
 }
 
-// maxResting is the number of goroutines without work that wait for some. Their stacks
-// have grown to what calls need, which saves a new goroutine's growing.
+// maxResting is the number of goroutines that wait for work. Their stacks have
+// already grown as calls need, which saves the growing of new ones.
 const maxResting = 64
 
 // rest waits for a call to run, or returns nil if enough others do.

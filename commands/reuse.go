@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Calls with a plan are used again: such a call with all that belongs to it is some
-// two kilobytes, which the garbage collector would look for as often as all other
-// memory of the bridge together. A call is used again when it has ended as most do,
-// and nobody can look at it any more; every other one is garbage.
+// Calls with a plan are used again: such a call with all its parts takes some two
+// kilobytes, which would double the work of the garbage collector. A call is used
+// again when it has ended in the usual way and nothing refers to it any more; every
+// other one is garbage.
 //
-// A reader that takes a call out of a list of calls, or is told of one that may end
-// meanwhile, holds it ([Call.Hold]). Lists are left before the handler's own hold ends,
-// so that calls in a list can be held.
+// A reader that takes a call out of a list of calls, or gets one that may end
+// meanwhile, holds it ([Call.Hold]). Lists are left before the handler's own hold
+// ends, so that calls in a list can be held.
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // A spare is the part of a call that is reused by the next one.

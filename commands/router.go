@@ -26,7 +26,7 @@ type RouterOptions struct {
 	Authorizer  Authorizer  // nil refuses everything
 	Credentials Credentials // nil: all are good for ever
 	Auditor     Auditor     // nil records nothing
-	Limiter     Limiter     // nil lets everybody run as many commands as there is room for
+	Limiter     Limiter     // nil bounds no caller
 	Claims      Claims      // nil keeps claims no longer than the process lives
 	Digester    Digester    // of params; nil makes digests that say nothing to a later process
 	// ClaimDigester makes the digests of params in [SharedClaims], with a key that
@@ -47,9 +47,9 @@ type RouterOptions struct {
 	Schemas    SchemaCompiler
 	Reserved   []string // namespaces that mean something else, besides the families of commands
 
-	// Refused is told of commands that were refused: for what they say or who
-	// says it, with a code of class 1 or 2, or with 4009. It must not block, and
-	// not keep the call. Nil tells nobody.
+	// Refused is called with refused commands: with errors about the request or its
+	// sender, of class 1 or 2, and with 4009. It must not block, and not keep the
+	// call. It may be nil.
 	Refused func(*Call, *protocol.Error)
 
 	BridgeID      string          // sender_id of answers, default "aibridge"
@@ -62,7 +62,7 @@ type RouterOptions struct {
 	Limits        protocol.Limits // of request bodies
 	Log           *slog.Logger
 	Now           func() time.Time
-	Clock         *clock.Clock          // its steady time is how long requests are remembered; default a new one
+	Clock         *clock.Clock          // its steady time measures the time that requests are remembered; default a new one
 	Tracer        trace.Tracer          // nil records no spans
 	Registerer    prometheus.Registerer // nil keeps the metrics to itself
 }
@@ -111,11 +111,11 @@ type Inbound struct {
 	Plans       *Plans                // of the connection it came over, nil without any
 	Free        func()                // called, if not nil, when Reply, Emit and Audience are not looked at any more; of most requests only
 	Depth       int                   // calls of tools by models that it is within, as far as is known
-	Claim       string                // for whom the principal says it speaks, in policy and audit alone: nobody whom this bridge knows by that name; "" for itself
-	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to, and must not block; nil asks nobody
-	Ask         Asker                 // asks whoever sent the request meanwhile, nil if nobody can be asked
+	Claim       string                // claimed sender, unknown to this bridge, for policy and audit alone; "" for the principal itself
+	Confirm     func() error          // called right before the command runs; an error refuses it; must not block; optional
+	Ask         Asker                 // asks the sender of the request meanwhile, nil if it cannot be asked
 
-	kept bool // whoever submits it goes on to look at the call
+	kept bool // the submitter goes on to look at the call
 }
 
 // size is the weight of a request for quotas, in bytes.
@@ -189,8 +189,7 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 	return r
 }
 
-// steady is the time by a clock that nobody sets. Only differences mean
-// anything.
+// steady is the time by a clock that is never set. Only differences mean anything.
 func (r *Router) steady() time.Time { return time.Unix(0, r.opts.Clock.Steady()) }
 
 // Set is the commands the router was made with, without those that agents
@@ -260,8 +259,8 @@ func (r *Router) retryAfter() time.Duration {
 }
 
 // Handle is Submit for callers that wait. When ctx ends it returns at once
-// with an error response; the call goes on, so that others who asked the same
-// are answered and a repeat gets its answer, unless it is one to be abandoned.
+// with an error response; the call goes on, so that repeats of the request get its
+// answer, unless the command is abandonable.
 func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 	return r.handle(ctx, in, func(c *Call) bool { return c.command != nil && c.command.Abandonable })
 }
@@ -345,8 +344,8 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 	}
 }
 
-// Close stops taking requests and waits until those in flight are done. When
-// ctx ends first it ends the unfinished ones with 5002 and logs them.
+// Close stops taking requests and waits until those in flight are done. When ctx
+// ends first, unfinished ones end with 5002 and are logged.
 func (r *Router) Close(ctx context.Context) error {
 	left := r.inFlight.close(ctx)
 	r.closing.Do(func() { close(r.closed) })

@@ -84,8 +84,8 @@ func (s *scheduler) acquire(ctx context.Context, p protocol.Priority) bool {
 	}
 }
 
-// A resumption is the turn of a goroutine that waits in acquire. The one who
-// settles it first, the slot or the end of the context, decides.
+// A resumption is the turn of a goroutine that waits in acquire. The slot or the
+// end of the context, whichever settles it first, decides.
 type resumption struct {
 	slots   *scheduler
 	ready   chan struct{}
@@ -94,7 +94,7 @@ type resumption struct {
 
 func (r *resumption) take() {
 	if r.settled.Swap(true) {
-		r.slots.release() // nobody waits any more
+		r.slots.release() // the waiter has left
 		return
 	}
 	close(r.ready)
@@ -107,8 +107,8 @@ func (s *scheduler) release() {
 	}
 }
 
-// pass returns whose turn it is to have the caller's slot, nil if nobody
-// waits and the slot became free.
+// pass gives the caller's slot to the next turn, which it returns, or frees the
+// slot and returns nil if none waits.
 func (s *scheduler) pass() turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *scheduler) pass() turn {
 	return t
 }
 
-// next removes whose turn it is, nil if nobody waits.
+// next removes and returns the next turn, nil if none waits.
 func (s *scheduler) next() turn {
 	chosen := lanes
 	for l := range lanes {

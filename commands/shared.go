@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A settled outcome is what became of a request, for other processes.
+// A settled outcome is the outcome of a request as other processes read it.
 type settled struct {
 	Result   json.RawMessage `json:"result,omitempty"`
 	Code     protocol.Code   `json:"code,omitempty"`

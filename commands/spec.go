@@ -63,9 +63,9 @@ type Spec struct {
 	Errors  []protocol.Code // besides those any command may answer with
 	Example string          // params as JSON, valid against the schema
 
-	// Abandonable marks a command that is too costly to be finished for nobody:
-	// it ends when nobody waits for the answer any more, and its repeat is run anew
-	// unless the call has acted.
+	// Abandonable marks a command that is too costly to be finished without a
+	// client: it ends when no client waits for the answer any more, and its repeat
+	// is run anew unless the call has acted.
 	Abandonable bool
 }
 
@@ -90,8 +90,8 @@ type Resource struct {
 type Targeter interface{ Target() Resource }
 
 // An Authorizer decides whether a principal may run a command and for whom it
-// may speak. It is asked on the message path and must not block. A refusal is
-// a *protocol.Error with a 2xxx code.
+// may speak. It is called for every message and must not block. A refusal is a
+// *protocol.Error with a 2xxx code.
 type Authorizer interface {
 	Authorize(ctx context.Context, who *protocol.Principal, action string, on Resource) error
 	ActFor(ctx context.Context, who *protocol.Principal, senderID string) error

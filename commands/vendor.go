@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// proofField is the member of an extension that proves to the bridge, and to
-// nobody else, that the caller holds a certificate's key.
+// proofField is the member of an extension with the proof, for this bridge alone,
+// that the caller holds a certificate's key.
 const proofField = "proof"
 
 // VendorData is the extension of the request as it is passed on to agents and

@@ -29,7 +29,7 @@ type Options struct {
 	Topics protocol.Topics
 	// MayHear reports whether a principal may subscribe to a topic.
 	MayHear func(who *protocol.Principal, topic string) bool
-	// Check says why somebody's credential does not count any more. Optional.
+	// Check fails if a principal's credential is no longer valid. Optional.
 	Check func(who *protocol.Principal) error
 
 	Most  int           // events kept, default 8192

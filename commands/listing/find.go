@@ -2,7 +2,7 @@ package listing
 
 import "strings"
 
-// A Finder looks for a text, whatever its case.
+// A Finder looks for a text in any case.
 type Finder struct{ word string }
 
 // Find makes a finder. That of "" finds itself in everything.
@@ -21,8 +21,8 @@ func (f Finder) In(texts ...string) bool {
 	return false
 }
 
-// containsFold reports whether text contains word, which is in lower case,
-// whatever the case of text.
+// containsFold reports whether text contains word in any case. word must be in
+// lower case.
 func containsFold(text, word string) bool {
 	if word == "" || len(word) > len(text) {
 		return word == ""

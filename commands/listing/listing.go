@@ -47,7 +47,7 @@ func (k Key) compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.number, other.number), strings.Compare(k.text, other.text))
 }
 
-// An Order knows by what a list can be sorted.
+// An Order holds the columns that a list can be sorted by.
 type Order[T any] struct {
 	// ID tells items apart. Items with equal keys are in the order of their ids.
 	ID func(T) string
@@ -164,7 +164,7 @@ func (c column[T]) readCursor(cursor string) (*position, error) {
 	return &position{key: Key{number: n, text: rest[:length]}, id: rest[length:]}, nil
 }
 
-// best keeps the first items of an order, whatever order they come in.
+// best keeps the first items of an order, of items that come in any order.
 type best[T any] struct {
 	most  int
 	by    column[T]

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxProblems ends decoding: nobody reads more, and it bounds the work that
-// bad input can cause.
+// maxProblems ends decoding: no reader needs more, and it bounds the work that bad
+// input can cause.
 const maxProblems = 16
 
 // A problem is one thing that is wrong with the parameters.

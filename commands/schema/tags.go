@@ -231,8 +231,8 @@ func (t *tags) enum() ([]string, error) {
 	return values, nil
 }
 
-// text takes for whom a string is written: nil for no one in particular, or a
-// check of what people read, one line of it or several.
+// text takes the tag that says that people read a string: it returns the check of
+// one line or of several, nil without the tag.
 func (t *tags) text() (func(string) string, error) {
 	tag, ok := t.take("text")
 	switch {

@@ -124,8 +124,8 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, _ Params) (Re
 	return result, nil
 }
 
-// read makes a reading. The figure of now is of what happened since the minute
-// before the last, so that it does not jump to nothing when a minute begins.
+// read makes a reading. The present figure covers the time since the last but one
+// sample, so that it does not drop to zero when a minute begins.
 func (m *meter) read(samples []sample, latest sample) Reading {
 	r := Reading{Name: m.name, Unit: m.unit, Points: []float64{}}
 	for i := 1; i < len(samples); i++ {

@@ -214,7 +214,7 @@ func (h *histogram) quantile(share float64, earlier histogram) float64 {
 	return low
 }
 
-// sources are the metrics that are summed up, by the name of what they give.
+// sources are the metrics that are summed up, by the name of the sum.
 var sources = map[string]string{
 	"aibridge_mqtt_received_total":     "received",
 	"aibridge_mqtt_sent_total":         "sent",

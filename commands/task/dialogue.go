@@ -18,8 +18,8 @@ type Dialogue struct {
 	Message   string          `json:"message_id" doc:"id of the message that began it"`
 	Successor protocol.TaskID `json:"goes_on_as,omitempty" doc:"the task or run that does the work"`
 	Changed   time.Time       `json:"changed_at" doc:"time at which it was handed over to that, or begun"`
-	// Notes are the notes of the door about it: messages, and their recipients. They are
-	// stored sealed, and shown to nobody.
+	// Notes are the notes of the door about it: messages, and their recipients. They are stored
+	// sealed, and never shown.
 	Notes json.RawMessage `json:"notes,omitempty" doc:"not shown"`
 }
 
@@ -46,8 +46,8 @@ func (s *Service) Converse(ctx context.Context, call *commands.Call, d Dialogue,
 	return s.start(ctx, call, &d, do)
 }
 
-// Standing is a task that a message of the caller's began. To anybody else, whoever
-// they are, it does not exist.
+// Standing is a task that a message of the caller's began. To any other principal,
+// administrators included, it does not exist.
 func (s *Service) Standing(who *protocol.Principal, id protocol.TaskID) (*Standing, error) {
 	t, _, ok := s.Tasks.Get(string(id))
 	if !ok || t.Dialogue == nil || !t.owner().Is(who) {
@@ -128,7 +128,7 @@ func (s *Service) noted(r *run) *Task {
 	return now
 }
 
-// handedOver is the task as it is when its work goes on as another.
+// handedOver is the task after its work was handed over to another one.
 func (t *Task) handedOver(to protocol.TaskID, now time.Time) *Task {
 	over, d := *t, *t.Dialogue
 	d.Successor, d.Changed = to, now.UTC()

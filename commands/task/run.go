@@ -191,7 +191,7 @@ func (s *Service) finish(ctx context.Context, r *run, result json.RawMessage, er
 }
 
 const (
-	endWrite     = 10 * time.Second // for storing an end, whatever the task's own deadline
+	endWrite     = 10 * time.Second // for storing an end, even past the task's own deadline
 	firstPause   = 100 * time.Millisecond
 	longestPause = 30 * time.Second
 )
