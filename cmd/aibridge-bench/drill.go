@@ -45,7 +45,7 @@ is Markdown on the standard output. The exit code is 1 if a promise was broken t
 	return cmd
 }
 
-// A drilling is what the command was told.
+// A drilling holds the flags of the command.
 type drilling struct {
 	program, earlier, json, keep string
 	faults, allow                []string

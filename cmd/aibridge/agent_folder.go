@@ -72,8 +72,8 @@ func (f *syncedFolder) run(ctx context.Context, c *client.Client) error {
 	return errors.Join(f.folder.Run(ctx), f.files.Close())
 }
 
-// bearer is the text to show over HTTP, "" for none. It is what
-// [target.credential] shows, as it is at the start.
+// bearer is the credential of [target.credential] for HTTP, as it is at the start,
+// "" for none.
 func (t *target) bearer() (string, error) {
 	file := t.keyFile
 	if file == "" {

@@ -191,8 +191,8 @@ type approvalSeen struct {
 }
 
 // decidedBy is the nonce of a decision: the given one, or that of the call as it is now.
-// Nobody agrees without it to a call that somebody has changed, perhaps since it was
-// looked at.
+// A changed call cannot be approved without a given one, as it may have been changed since the user
+// saw it.
 func (a *approvalSeen) decidedBy(decision, given string) (nonce string, err error) {
 	switch {
 	case given != "":
@@ -227,8 +227,7 @@ func (a *approvalSeen) waits() string {
 	return cell(text)
 }
 
-// deadline is a time as people read it who see it now: with the day if that is
-// another one.
+// deadline is a time in words: with the day unless it is today.
 func deadline(at, now time.Time) string {
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return at.Format(time.TimeOnly)

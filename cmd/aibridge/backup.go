@@ -100,8 +100,8 @@ func (b *backupRun) ask(ctx context.Context, w io.Writer) (summary string, err e
 	return backup.Check(io.TeeReader(answer.Body, w), b.progress.copying)
 }
 
-// writeWhole writes a file that only its owner may read, beside its place and
-// then renamed into it, so that what stands there is never half a backup.
+// writeWhole writes a file that only its owner may read, beside its place and then
+// renamed into it, so that there is never half a backup.
 func writeWhole(path string, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

@@ -86,7 +86,7 @@ type issuedCertificate struct {
 	ExpiresAt int64           `json:"expires_at"`
 }
 
-// check makes sure that what came back is for the key it was asked for.
+// check makes sure that the issued certificate is for the requested key.
 func (i *issuedCertificate) check(key crypto.Signer) error {
 	if len(i.Chain) != 3 {
 		return fmt.Errorf("the bridge answered with a chain of %d certificates", len(i.Chain))

@@ -33,8 +33,8 @@ func clusterStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// writeCluster shows the bridges of a cluster, and what does not work of the one
-// that answers.
+// writeCluster shows the bridges of a cluster, and the failing parts of the
+// answering one.
 func writeCluster(w io.Writer, result json.RawMessage) error {
 	var c status.ClusterResult
 	if err := json.Unmarshal(result, &c); err != nil {

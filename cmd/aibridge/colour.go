@@ -89,7 +89,7 @@ var colours = map[string]string{
 	"problem": red, "failed": red, "error": red, "revoked": red, "expired": red, "denied": red, "deny": red, "offline": red, "withdrawn": red,
 }
 
-// tells reports whether a field of a result tells a state.
+// tells reports whether a field of a result is a state.
 func tells(field string) bool {
 	switch field {
 	case "status", "state", "severity", "decision", "outcome", "phase":

@@ -88,8 +88,8 @@ func completeArguments(t *target, command string, params ...string) cobra.Comple
 	}
 }
 
-// givenIn are the parameters that words give, and those of the required ones
-// that they leave.
+// givenIn are the parameters that the words give, and the required ones that they
+// do not give.
 func givenIn(words, required []string) (given map[string]string, left []string) {
 	given = make(map[string]string)
 	named, err := nameWords(words, required)
@@ -138,8 +138,8 @@ func valuesOf(cmd *cobra.Command, t *target, command, param string, given map[st
 	return completeIDs(cmd, t, command, param, given)
 }
 
-// completeIDs are the ids that a parameter of a command may name, each with what
-// it is called. It is silent: if no bridge answers in time, there are none.
+// completeIDs are the ids that a parameter of a command may name, each with its
+// name. It is silent: if no bridge answers in time, there are none.
 func completeIDs(cmd *cobra.Command, t *target, command, param string, given map[string]string) []string {
 	list, ok := listOf(param)
 	if !ok {

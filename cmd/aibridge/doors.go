@@ -53,8 +53,8 @@ func (t *target) findMQTT(ctx context.Context) error {
 	return err
 }
 
-// errNoDoors is for bridges of earlier versions, and those whose port was
-// changed on the way.
+// errNoDoors is the error for bridges of earlier versions, and for ports that are
+// mapped on the way.
 var errNoDoors = usageError{errors.New("the bridge does not tell where its other doors are: give their address by --url")}
 
 // mqttBeside is the address of MQTT on the host of a door for HTTP: with TLS if
@@ -123,8 +123,8 @@ func httpBeside(address string, doors *commands.Doors, mustTLS bool) (string, er
 	return beside(at, "http", doors.HTTP, ""), nil
 }
 
-// httpAddress is the base URL of HTTP that --url or the data folder says. Who
-// shows a certificate needs TLS for it.
+// httpAddress is the base URL of HTTP from --url or the data folder. A client
+// certificate needs TLS.
 func (t *target) httpAddress() string {
 	if t.url != "" {
 		return strings.TrimSuffix(t.url, "/")

@@ -48,8 +48,7 @@ type hinted struct {
 
 func (e hinted) Unwrap() error { return e.error }
 
-// printError reports the failure of a command, its details
-// and what to do.
+// printError prints the failure of a command, its details and the remedy.
 func printError(w io.Writer, cmd *cobra.Command, err error) {
 	lines := strings.Split(err.Error(), "\n") // which may be words of a device
 	for i, line := range lines {

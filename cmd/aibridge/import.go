@@ -74,7 +74,7 @@ func (i *imported) note(notes []migrate.Note) {
 	}
 }
 
-// fromMosquitto reads a configuration and what it names.
+// fromMosquitto reads a configuration and the files that it names.
 func fromMosquitto(conf, to string) (*imported, error) {
 	to, err := filepath.Abs(to)
 	if err != nil {

@@ -29,7 +29,7 @@ var idLists = []idList{
 	{"message_id", "delayed.list", "messages"},
 }
 
-// listOf is the list of what a parameter names.
+// listOf is the list of the things that a parameter names.
 func listOf(param string) (idList, bool) {
 	at := slices.IndexFunc(idLists, func(l idList) bool { return l.param == param })
 	if at < 0 {

@@ -17,11 +17,11 @@ const (
 	progressEvery = 200 * time.Millisecond
 )
 
-// A progress tells a person how far something is that takes longer than a
-// second, in one line of a terminal that changes. Whatever is no terminal is told
-// nothing. The zero value tells nobody.
+// A progress shows the progress of work that takes longer than a second, in one
+// changing line of a terminal. Other outputs get nothing. The zero value shows
+// nothing.
 type progress struct {
-	w     io.Writer // nil tells nobody
+	w     io.Writer // nil shows nothing
 	what  string
 	total int64 // bytes, 0 if it is not known
 	now   func() time.Time

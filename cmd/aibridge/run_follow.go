@@ -49,8 +49,8 @@ type runState struct {
 	} `json:"waiting"`
 }
 
-// changes reports whether a run goes on without its user: at once, or when somebody
-// has decided.
+// changes reports whether a run goes on without its user: at once, or after the
+// decision of another user.
 func (s *runState) changes() bool { return s.Phase == "Running" || s.Phase == "WaitingApproval" }
 
 // run sends one command and shows the run until it is at rest.

@@ -23,7 +23,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A target is the bridge that a command talks to, and what it shows there.
+// A target is the bridge that a command talks to, and the credential for it.
 type target struct {
 	url, data, ca    string
 	root             string // "" to ask the bridge
@@ -32,7 +32,7 @@ type target struct {
 	token, tokenFile string
 	oldKeyFile       string // --key-file, the old name of --api-key-file
 
-	mqtt string // where MQTT is, once it was found by asking at another door
+	mqtt string // the address of MQTT, once another door has told it
 }
 
 func (t *target) addFlags(fs *pflag.FlagSet) {
@@ -47,8 +47,8 @@ func (t *target) addAddressFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "address of the bridge, of any of its doors: mqtt://host:port, mqtts://, ws://, wss://, http:// or https:// (AIBRIDGE_URL)")
 }
 
-// addCredentialFlags declares the flags that say what to show, and whom to
-// trust.
+// addCredentialFlags declares the flags of the credential and of the trusted
+// authorities.
 func (t *target) addCredentialFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&t.ca, "ca", os.Getenv("AIBRIDGE_CA"), "PEM file with the roots that the bridge's certificate must chain to (AIBRIDGE_CA; otherwise the system's, and DATA/"+app.CAFile+")")
 	fs.StringVar(&t.cert, "cert", os.Getenv("AIBRIDGE_CERT"), "PEM file with the client certificate to show (AIBRIDGE_CERT)")
@@ -148,8 +148,8 @@ func (t *target) credential() (client.Option, error) {
 }
 
 // ownBridge reports whether the address is that of the bridge whose data folder
-// is used: no other may be shown its administrator's key. A user who names an
-// address elsewhere and the folder says that they belong together.
+// is used: no other may be shown its administrator's key. A user who gives both
+// --url and --data says that they belong together.
 func (t *target) ownBridge() bool {
 	if t.url == "" || t.data != "" {
 		return true
@@ -215,8 +215,8 @@ func addRoots(pool *x509.CertPool, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// dialTimeout is the time that a bridge may take to let a person in: longer than one
-// that has much to do stands still, and not so long that nobody waits for it.
+// dialTimeout is the time that a bridge may take to let a person in: longer than a
+// busy one stalls, and short enough for a person to wait.
 const dialTimeout = 20 * time.Second
 
 // dial connects, giving up when [dialTimeout] has passed.

@@ -4,6 +4,6 @@ package main
 
 import "syscall"
 
-// keepPrivate has all files that the process makes be its user's alone,
-// whatever makes them and whatever mode that asks for.
+// keepPrivate makes all new files of the process private to its user, in libraries
+// too and with any mode.
 func keepPrivate() { syscall.Umask(0o077) }

@@ -58,8 +58,8 @@ func watchTopics(ctx context.Context, c *client.Client, printer *eventPrinter, f
 	return nil
 }
 
-// watchInvocations shows what agents are asked, and what they answer. It does
-// not wait.
+// watchInvocations shows the requests to agents, and their answers. It does not
+// wait.
 func watchInvocations(ctx context.Context, c *client.Client, printer *eventPrinter) error {
 	for _, direction := range []string{"request", "response"} {
 		if _, err := c.Subscribe(ctx, c.Topics().Root()+"/agent/+/"+direction, printer.print); err != nil {

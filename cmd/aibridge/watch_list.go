@@ -15,8 +15,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The pauses between two requests for a watched list: it is asked for when the bridge
-// tells of a change, and now and then; where it tells nothing, more often.
+// The pauses between two requests for a watched list: it is requested after events
+// of changes, and now and then; more often without events.
 const (
 	watchSettles = 200 * time.Millisecond // several changes come at once
 	watchEvery   = 2 * time.Second
@@ -35,7 +35,7 @@ type listWatch struct {
 	clear   bool // out is a terminal, of which the list takes the whole
 	ask     func(context.Context) (json.RawMessage, error)
 	show    func(io.Writer, json.RawMessage) error // one state of the list
-	changed <-chan struct{}                        // something may have changed; nil if nobody tells
+	changed <-chan struct{}                        // something may have changed; nil without events
 	every   time.Duration
 	settles time.Duration
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/internal/listen"
 )
 
-// writeWelcome tells a person who has just started a bridge where to connect
-// and what to try.
+// writeWelcome shows the user who has just started a bridge its addresses and first
+// commands to try.
 func writeWelcome(w io.Writer, a listen.Addresses) {
 	var mosquitto, url string // what must be added when the address is not the usual one
 	if usual := app.DefaultConfig().MQTT.Address; a.MQTT != usual {
