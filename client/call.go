@@ -17,10 +17,10 @@ const answerGrace = time.Second
 // as it is. Params are the command's parameters, marshalled with encoding/json;
 // nil means none.
 //
-// The error is a [*protocol.Error]: what the bridge answered, or 4006 when it
-// could not be reached, 4012 when the connection was lost and the answer with
-// it, 4007 when time ran out, 4013 when ctx was cancelled. Within the time
-// there is, lost connections and busy bridges are waited out: see the package.
+// The error is a [*protocol.Error]: the bridge's own, or 4006 when it could not be
+// reached, 4012 when the connection was lost and the answer with it, 4007 when time
+// ran out, 4013 when ctx was cancelled. Within the time there is, lost connections
+// and busy bridges are waited out: see the package.
 func Call[R any](ctx context.Context, c *Client, command string, params any, opts ...CallOption) (R, error) {
 	var result R
 	raw, err := c.call(ctx, command, params, opts)

@@ -121,8 +121,8 @@ func (c *Client) setRoot(root string) {
 	c.topics.Store(&topics)
 }
 
-// learnRoot takes the first level of all topics from what the bridge says of
-// the client's response topic, which is below it, unless it was given.
+// learnRoot takes the first level of all topics, unless it was given, from the
+// bridge's Response Information, which names the client's response topic.
 func (c *Client) learnRoot(responseInfo string) {
 	root, _, found := strings.Cut(responseInfo, "/")
 	if c.options.root == "" && found && responseInfo == protocol.NewTopics(root).ClientResponse(c.ID()) {

@@ -220,8 +220,8 @@ func (c *Client) establish(m *autopaho.ConnectionManager, l *connection) {
 	}
 }
 
-// subscribeAll subscribes to what the client itself needs and to what its
-// users asked for. Only a refused response topic is an error.
+// subscribeAll subscribes to the client's own topics and to the subscriptions of
+// its users. Only a refused response topic is an error.
 func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager, serving []*server) error {
 	if c.options.intake != nil {
 		return c.options.intake.subscribe(ctx, m)

@@ -107,8 +107,8 @@ func expiry(token string) time.Time {
 	return time.Unix(int64(c.Expires), 0)
 }
 
-// tokenHandler is told how enhanced authentication goes on. The bridge is
-// content with what it gets at first, so it never asks.
+// tokenHandler handles the steps of enhanced authentication. The token in CONNECT
+// is enough for the bridge, so there are no further ones.
 type tokenHandler struct{}
 
 func (tokenHandler) Authenticate(a *paho.Auth) *paho.Auth { return a }

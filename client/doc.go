@@ -22,12 +22,11 @@
 //
 // # Errors
 //
-// Whatever the bridge refuses or fails, and whatever keeps an answer from
-// arriving, is a [*protocol.Error]; its code says what kind it is. Errors are
-// repeated by their class as long as the call has time left: a lost connection
-// with growing pauses and the same request id, so that the bridge runs it once
-// at most; 4008 and 4009 after the pause the bridge asks for; 1xxx and 2xxx
-// never. See [Call].
+// Every refusal or failure of the bridge, and every failure to get an answer, is a
+// [*protocol.Error] with a code. Errors are repeated by their class as long as the
+// call has time left: a lost connection with growing pauses and the same request
+// id, so that the bridge runs it once at most; 4008 and 4009 after the pause the
+// bridge asks for; 1xxx and 2xxx never. See [Call].
 //
 // # Goroutines
 //

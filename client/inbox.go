@@ -10,7 +10,7 @@ import (
 // maxEvents bounds the events that wait while their handler is busy with an earlier one.
 const maxEvents = 64
 
-// An inbox brings answers to those who wait for them.
+// An inbox passes answers to the calls that wait for them.
 type inbox struct {
 	mu      sync.Mutex
 	waiting map[string]*waiter
@@ -19,7 +19,7 @@ type inbox struct {
 // A waiter waits for the answer to one request.
 type waiter struct {
 	answer chan *protocol.Response // has room for one; more are repeats
-	events chan *protocol.Event    // nil for those who asked for none
+	events chan *protocol.Event    // nil for calls that want none
 }
 
 func newInbox() *inbox { return &inbox{waiting: make(map[string]*waiter)} }
@@ -52,8 +52,8 @@ func (x *inbox) find(id string) *waiter {
 	return x.waiting[id]
 }
 
-// deliver takes a message on the response topic. A message that nobody waits for is
-// dropped. The correlation data decides; without, the id does.
+// deliver takes a message on the response topic. A message that no call waits for
+// is dropped. The call is found by the correlation data, or without it by the id.
 func (x *inbox) deliver(m *Message) {
 	id := string(m.CorrelationData)
 	if id != "" && x.find(id) == nil {

@@ -16,7 +16,7 @@ type Invocation struct {
 	Params       json.RawMessage // the capability's own, {} for none
 	TraceID      string
 	Traceparent  string // W3C trace context, "" without one
-	Sender       string // id of the bridge, or, of who called, "KIND/ID" where the bridge tells the agent
+	Sender       string // id of the bridge, or the caller's "KIND/ID" where the bridge tells it the agent
 	Caller       string // tells calls of different callers apart, as long as the bridge runs; "" for administrators'
 	Priority     protocol.Priority
 	Deadline     time.Time

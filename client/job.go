@@ -307,11 +307,11 @@ func (x *jobs) event(j *job, name string, data []byte) {
 	}
 }
 
-// post sends an answer behind the caller's back. With too many on their way it
-// waits for a place, and with it the requests that come next: they stay with the
-// bridge, which has its own bounds. The acknowledgements that make room are read
-// by another goroutine. Where the connection went meanwhile, there is nobody to
-// wait for: the bridge asks again.
+// post sends an answer in the background. With too many on their way it waits for a
+// place, and so do the requests that come next: they stay with the bridge, which
+// has its own bounds. The acknowledgements that make room are read by another
+// goroutine. If the connection is lost meanwhile the answer is dropped: the bridge
+// sends the request again.
 func (x *jobs) post(answer, correlation []byte) {
 	if !x.enterPost() {
 		x.server.client.log.Warn("answer not sent: the connection is lost", "agent", x.server.agent.ID)

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// userAPIKey is the MQTT user name of those who show an API key.
+// userAPIKey is the MQTT user name for an API key.
 const userAPIKey = "apikey"
 
 // An Option configures [Dial].
@@ -91,9 +91,8 @@ func WithAgent(a Agent) Option {
 
 // WithConcurrency sets how many skill invocations run at a time, 32 by
 // default, and how many more may wait, four times as many by default; others
-// are refused with 4008. Of eight or more one caller has a quarter,
-// administrators together half, and those that wait get their turns caller by
-// caller.
+// are refused with 4008. Of eight or more one caller gets at most a quarter,
+// administrators together half, and waiting ones are run in turns by caller.
 func WithConcurrency(running, waiting int) Option {
 	return func(o *options) { o.concurrency, o.queue = running, waiting }
 }
@@ -174,7 +173,7 @@ func MinRevision(revision uint64) CallOption {
 // writes nothing leaves as it is.
 func Revision(to *uint64) CallOption { return func(o *callOptions) { o.revision = to } }
 
-// WithoutRetry has the call fail at the first error, whatever its class.
+// WithoutRetry has the call fail at the first error of any class.
 func WithoutRetry() CallOption { return func(o *callOptions) { o.once = true } }
 
 // Fresh has the bridge asked even if a kept answer is at hand.

@@ -13,9 +13,9 @@ const (
 	firstBackoff = 50 * time.Millisecond
 	maxBackoff   = 5 * time.Second
 
-	// maxRepeats bounds how often a command is repeated where something the
-	// bridge needs is out of order. A busy bridge and a lost connection are
-	// waited out as long as there is time.
+	// maxRepeats bounds the repeats of a command while something that the bridge
+	// needs is out of order. Repeats for a busy bridge and a lost connection are
+	// bounded only by the time.
 	maxRepeats = 4
 
 	// defaultRetryAfter is the pause after a 4008 or 4009 that names none.

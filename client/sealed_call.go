@@ -17,13 +17,12 @@ import (
 type SealOptions struct {
 	Key         []byte         // the skill's public key, known beforehand: no other will do
 	Roots       *x509.CertPool // authorities, one of which must vouch for the skill that signed the key
-	TrustBridge bool           // take the key that the bridge names; keeps out everybody but the bridge
+	TrustBridge bool           // take the key that the bridge names; protects against all but the bridge
 }
 
-// Sealed seals the params of a skill.invoke from here to the skill, and opens
-// its answer and its events: nobody in between can read or change them, the
-// bridge included. The capability must take sealed params. Such a call cannot
-// be async.
+// Sealed seals the params of a skill.invoke from here to the skill, and opens its
+// answer and its events: no party in between, the bridge included, can read or
+// change them. The capability must take sealed params. Such a call cannot be async.
 func Sealed(o SealOptions) CallOption { return func(c *callOptions) { c.seal = &o } }
 
 // sealedCall is call for sealed params. A key that is not the skill's any more

@@ -84,7 +84,7 @@ func (t *takenCalls) forget(id string) {
 	delete(t.ids, id)
 }
 
-// prepareSealing checks that what takes sealed params can open them.
+// prepareSealing checks that capabilities with sealed params can open them.
 func (s *Skill) prepareSealing() error {
 	needed := false
 	for i := range s.Capabilities {

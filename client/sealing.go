@@ -53,7 +53,7 @@ func sealKeyOf(private *ecdh.PrivateKey) *SealKey {
 	return &SealKey{ID: hex.EncodeToString(sum[:8]), private: private}
 }
 
-// Bytes is the secret key, to be kept where nobody else can read it.
+// Bytes is the secret key, to be stored where no other user can read it.
 func (k *SealKey) Bytes() []byte { return k.private.Bytes() }
 
 // Public is the public key, for callers that are to know it beforehand.

@@ -41,10 +41,10 @@ type Skill struct {
 	Endpoints    []string // URLs, if it is reached in other ways too
 	Capabilities []Capability
 	Sealing      *Sealing // keys to open sealed params with, if any are taken
-	Join         string   // join token, if the skill is somebody else's
+	Join         string   // join token, if the skill has another owner
 
 	StateSchema json.RawMessage // JSON Schema of its desired and its reported state; members that are readOnly are the agent's alone
-	Desired     DesiredHandler  // is called with what the skill shall be and is not; nil if it takes no desired state
+	Desired     DesiredHandler  // called with the delta of the desired state; nil if the skill takes none
 }
 
 // The values of Capability.Effect.

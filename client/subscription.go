@@ -73,8 +73,8 @@ func (s *Subscription) Filter() string { return s.filter }
 // Dropped counts the messages lost because the handler was too slow.
 func (s *Subscription) Dropped() uint64 { return s.dropped.Load() }
 
-// Close ends the subscription. Without a connection there is nothing to tell
-// the bridge, and none of the later ones will have it.
+// Close ends the subscription. Without a connection the bridge need not be told, as
+// later connections do not subscribe again.
 func (s *Subscription) Close(ctx context.Context) error {
 	s.cancel()
 	if last := s.client.subscriptions.remove(s); !last {

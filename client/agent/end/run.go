@@ -21,7 +21,7 @@ type Options struct {
 	AgentID   protocol.AgentID // as given to client.WithAgent
 	SkillsDir string           // the directory of skill folders
 
-	Joins map[protocol.SkillID]string // join tokens of skills that are somebody else's
+	Joins map[protocol.SkillID]string // join tokens of skills that have other owners
 
 	Scripts script.Options     // zero values are the defaults
 	Watch   skill.WatchOptions // zero values are the defaults

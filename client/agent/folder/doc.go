@@ -1,3 +1,3 @@
-// Package folder keeps a folder of a device the same as the disk of a Cap: the
-// device's files follow it, and what others put there arrives.
+// Package folder keeps a folder of a device the same as the disk of a Cap: changes
+// of either side are carried over to the other.
 package folder

@@ -19,7 +19,7 @@ type Report struct {
 	Pending   int       `json:"pending"`
 	Failed    int       `json:"failed"`
 	Conflicts int       `json:"conflicts"`
-	Free      int64     `json:"free"` // bytes; -1 if nobody knows
+	Free      int64     `json:"free"` // bytes; -1 if that is unknown
 	LastSync  int64     `json:"last_sync_time,omitempty"`
 	Paused    bool      `json:"paused,omitempty"`
 	Problems  []Problem `json:"problems,omitempty"`
@@ -72,7 +72,7 @@ type Rescan struct {
 // how often at most.
 const reportEvery = 10 * time.Second
 
-// Bounds of what a report has, and of what an answer may order.
+// Bounds of the lists in a report, and of the orders in an answer.
 const (
 	maxProblems = 20
 	maxReason   = 500
@@ -97,7 +97,7 @@ func (f *Folder) Report() Report {
 	return r
 }
 
-// shorten cuts a text to so many bytes, and what makes no whole character.
+// shorten cuts a text to so many bytes, without splitting a character.
 func shorten(s string, most int) string {
 	if s = s[:min(len(s), most)]; s == "" {
 		return "unknown"
@@ -105,9 +105,9 @@ func shorten(s string, most int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// ReportTo has the folder reported while it runs, and what the answer orders
-// done; send also tells what became of the orders before. It is called before
-// [Folder.Run].
+// ReportTo has the folder reported while it runs, and the orders of the answers
+// carried out; send also reports the outcomes of the orders before. It is called
+// before [Folder.Run].
 func (f *Folder) ReportTo(send func(context.Context, Report, []Obeyed) (Orders, error)) {
 	f.send = send
 }

@@ -29,7 +29,7 @@ type Options struct {
 	// become a right to run programs on the device.
 	Apart []string
 
-	Rule     mirror.Rule   // who wins a conflict; remote_wins
+	Rule     mirror.Rule   // the side that wins a conflict; remote_wins
 	Interval time.Duration // between two looks at everything; 1 minute
 	Origin   string        // names the device in the names of copies that lost a conflict
 	Log      *slog.Logger  // slog.Default

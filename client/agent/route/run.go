@@ -247,7 +247,7 @@ func (o *Options) collect(ctx context.Context, in *client.Invocation, id protoco
 	}
 }
 
-// callOff cancels a task nobody waits for any more.
+// callOff cancels a task that no caller waits for any more.
 func (o *Options) callOff(ctx context.Context, id protocol.TaskID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -38,8 +38,8 @@ func (s *stage) set(acting protocol.SkillID, cast map[protocol.SkillID]bool) {
 	s.acting, s.cast = acting, cast
 }
 
-// players are the members but for RouteAgents. An agent that is not in charge
-// has nobody to ask.
+// players are the members other than RouteAgents. An agent that is not in charge
+// gets an error.
 func (s *stage) players(self protocol.SkillID) (map[protocol.SkillID]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,8 @@ func (o *Options) declare(ctx context.Context) error {
 // lost with a connection.
 const lookEvery = 10 * time.Second
 
-// follow keeps the stage as the scene is until ctx ends, or the agent takes no
-// part in it any more, which is an error.
+// follow keeps the stage up to date with the scene until ctx ends, or the agent is
+// no longer a member, which is an error.
 func (o *Options) follow(ctx context.Context) error {
 	events, err := o.Client.Subscribe(ctx, o.Client.Topics().SceneEvent(o.Scene, o.Cap), func(context.Context, client.Message) { o.stage.changed() })
 	if err != nil {

@@ -22,8 +22,8 @@ const (
 
 const fallbackPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// baseEnv is the environment of every script: enough for
-// interpreters to work, and what the operator lists.
+// baseEnv is the environment of every script: the variables that interpreters need,
+// and those that the operator lists.
 func baseEnv(lookup func(string) (string, bool), pass []string) []string {
 	env := []string{}
 	set := func(name, fallback string) {

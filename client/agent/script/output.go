@@ -34,7 +34,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 // The limits of standard error.
 const (
-	maxLine     = 1 << 10 // bytes of a progress line; longer ones are not progress
+	maxLine     = 1 << 10 // bytes of a progress line; longer ones are ignored
 	maxTail     = 2 << 10 // bytes kept of the end
 	maxMessage  = 512     // bytes of a progress message
 	minInterval = 100 * time.Millisecond
@@ -140,8 +140,8 @@ func (d *diagnostics) close() string {
 	return strings.TrimSpace(clean(string(tail), maxTail))
 }
 
-// clean makes text of what a script wrote: valid UTF-8, no control characters
-// but line ends and tabs, at most limit bytes.
+// clean makes a script's output a text: valid UTF-8, without control characters
+// other than line ends and tabs, of at most limit bytes.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(c rune) rune {

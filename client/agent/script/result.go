@@ -24,7 +24,7 @@ const (
 func (o exitState) result() (json.RawMessage, error) {
 	var exit *exec.ExitError
 	switch {
-	case o.err == nil || errors.Is(o.err, exec.ErrWaitDelay): // it ended well, though somebody kept its pipes
+	case o.err == nil || errors.Is(o.err, exec.ErrWaitDelay): // it ended well, though another process kept its pipes
 		return o.parse()
 	case errors.As(o.err, &exit):
 		return nil, o.failure(exit)

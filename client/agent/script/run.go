@@ -70,7 +70,7 @@ func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Cap
 		c.Stdin = bytes.NewReader(job.Params)
 		c.Stdout, c.Stderr = stdout, stderr
 		c.Cancel = func() error { group.terminate(r.o.Grace); return nil }
-		c.WaitDelay = r.o.Grace + time.Second // whatever happens, the pipes are given up then
+		c.WaitDelay = r.o.Grace + time.Second // the pipes are given up then in any case
 		return c
 	}
 	// The process must not outlive the thread it is started from, see

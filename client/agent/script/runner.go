@@ -33,7 +33,7 @@ type Job struct {
 	AgentID    protocol.AgentID
 	CallID     string
 	TraceID    string
-	Caller     string // tells callers apart, who share the turns; "" for administrators
+	Caller     string // tells callers apart, which share the turns; "" for administrators
 
 	// Traceparent is the W3C trace context, "" without one.
 	Traceparent string

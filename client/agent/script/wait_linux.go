@@ -14,9 +14,10 @@ func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// wait waits for the leader and kills what it left behind. That happens
-// before the leader is reaped: until then no other process can have its
-// number, and what holds the pipes open is gone before they are waited for.
+// wait waits for the leader and kills the processes that it left behind. That
+// happens before the leader is reaped: until then no other process can have its
+// number, and processes that hold the pipes open are gone before the pipes are
+// waited for.
 func (g *group) wait(c *exec.Cmd) error {
 	for unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}

@@ -108,9 +108,9 @@ func (d *decoder) syntax(err error) {
 	d.problem(line, "", "is not YAML: "+reason)
 }
 
-// plain refuses what a manifest has no need of and what makes YAML dangerous:
-// anchors and aliases, merge keys, tags of one's own, duplicate or composed
-// keys, great depth and great number.
+// plain refuses features of YAML that a manifest does not need and that are
+// dangerous: anchors and aliases, merge keys, tags of one's own, duplicate or
+// composed keys, great depth and great number.
 func (d *decoder) plain(n *yaml.Node, depth int, nodes *int) bool {
 	*nodes++
 	switch {

@@ -5,8 +5,8 @@
 //
 //  1. skill.yaml says what the skill is and can do; it is read when the
 //     agent starts and whenever it changes ([Parse], [Library.Scan]).
-//  2. SKILL.md explains it to people and models; it is read when somebody
-//     asks ([Skill.Read]).
+//  2. SKILL.md explains it to people and models; it is read on demand
+//     ([Skill.Read]).
 //  3. scripts/ and resources/ are touched when a capability is run
 //     ([Skill.Script]) or a resource is asked for ([Skill.Read]).
 //

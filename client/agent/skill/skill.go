@@ -20,8 +20,8 @@ const (
 	MaxResources = 1000      // files listed
 )
 
-// A Skill is a skill folder and what its skill.yaml said when it was read.
-// It is immutable; a folder that changes becomes another Skill.
+// A Skill is a skill folder with the content of its skill.yaml when it was read. It
+// is immutable; a folder that changes becomes another Skill.
 type Skill struct {
 	*Manifest
 	Dir        string            // absolute path of the folder
@@ -76,8 +76,8 @@ var (
 	errNotRegular = errors.New("is not a regular file")
 )
 
-// readFile reads a regular file of at most limit bytes. It never blocks on a
-// pipe that somebody put in a file's place.
+// readFile reads a regular file of at most limit bytes. It never blocks on a pipe
+// in a file's place.
 func readFile(root *os.Root, name string, limit int) ([]byte, error) {
 	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func readFile(root *os.Root, name string, limit int) ([]byte, error) {
 	return data, err
 }
 
-// reasonOf is an error without the path and system call in front, which the
-// one who reads it knows already.
+// reasonOf is an error without the path and system call in front, which its reader
+// knows already.
 func reasonOf(err error) string {
 	var at *fs.PathError
 	if !errors.As(err, &at) {

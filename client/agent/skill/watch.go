@@ -117,7 +117,7 @@ func (n *notifications) follow(dir string, names []string) (more bool) {
 }
 
 // matters tells changes of the directory and of level 1 (or of the "..data"
-// link that a mounted volume swaps) from whatever scripts write into their
+// link that a mounted volume swaps) from files that scripts write into their
 // folders.
 func (n *notifications) matters(dir string, e fsnotify.Event) bool {
 	if e.Has(fsnotify.Chmod) && e.Op == fsnotify.Chmod {
