@@ -1,5 +1,5 @@
-// Package announce publishes what has happened. Those who cause it must not
-// wait for that and often hold locks, so a goroutine of its own does it.
+// Package announce publishes events and values. Their causes must not wait for that
+// and often hold locks, so a goroutine of its own publishes.
 package announce
 
 import (
@@ -97,8 +97,8 @@ func (q *Queue[E, K]) Run(ctx context.Context, p Publisher[E, K]) {
 	}
 }
 
-// flush publishes values before events: whoever hears that a value was set
-// finds it.
+// flush publishes values before events: so a subscriber that gets the event of a
+// value finds the value.
 func (q *Queue[E, K]) flush(p Publisher[E, K]) {
 	q.mu.Lock()
 	events, stale, lost := q.events, q.stale, q.lost

@@ -110,7 +110,7 @@ func (a agentsOnMQTT) Ask(space protocol.SpaceID, id string, publisher protocol.
 	return r.Items, r.Close, nil
 }
 
-// runsAsTasks shows runs of workflows as what tasks go on as.
+// runsAsTasks shows runs of workflows as the successors of tasks.
 func runsAsTasks(d *domains) func(protocol.TaskID) (*task.Task, bool) {
 	return func(id protocol.TaskID) (*task.Task, bool) { return runtasks.Of(d.runs, id) }
 }

@@ -153,7 +153,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer done()
 	err := errors.Join(a.life.Stop(stopCtx, patience), d.servers.Close(), group.Wait())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // that is how it was asked to end
+		err = nil // that is the requested end
 	}
 	s.log.Info("stopped")
 	return err

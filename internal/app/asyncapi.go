@@ -18,7 +18,7 @@ import (
 // maxDescribed bounds the capabilities of skills in one document.
 const maxDescribed = 1000
 
-// asyncAPI serves the AsyncAPI document of what a caller may use.
+// asyncAPI serves the AsyncAPI document of the topics that a caller may use.
 func asyncAPI(s *state, d *domains, set *commands.Set, authenticate authentication) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

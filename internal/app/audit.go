@@ -90,7 +90,7 @@ func (o otherTrails) Chains(ctx context.Context) ([]audit.Chain, error) {
 	return o.chains.Others(ctx, o.present)
 }
 
-// present reports whether a bridge is a member of the cluster, whatever its epoch.
+// present reports whether a bridge is a member of the cluster, in any epoch.
 func (s *state) present(bridge string) bool {
 	for _, m := range s.Members.Members() {
 		if m.ID == bridge {

@@ -26,7 +26,8 @@ type options struct {
 	commands   []commands.Command // beside the bridge's own
 }
 
-// The base of a bridge is what it was told, and what every part uses.
+// The base of a bridge holds its configuration and options, and the things that every
+// part uses.
 type base struct {
 	options
 	config   Config

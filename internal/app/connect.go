@@ -94,8 +94,8 @@ func shownSkill(old, now *registry.SkillRecord) entities.Skill {
 	return shown
 }
 
-// An approved runs what somebody else has to agree to, as it is asked of models:
-// by the gate of tools.
+// An approved runs capabilities that need an approval, which it gets as for models:
+// through the gate of tools.
 type approved struct{ *domains }
 
 func (d approved) run(ctx context.Context, who *protocol.Principal, skill protocol.SkillID, capability protocol.CapabilityID, params []byte) error {

@@ -44,7 +44,8 @@ func signInPages(i *identities) ([]console.Issuer, error) {
 }
 
 // mayAtAll lists the actions that policy permits a principal on no resource in
-// particular. It is a hint for what to offer: each call is decided by itself.
+// particular. It is a hint for the console's offers: each call is decided by
+// itself.
 func mayAtAll(authorizer security.Authorizer, set *commands.Set) func(context.Context, *protocol.Principal) []string {
 	return func(ctx context.Context, who *protocol.Principal) []string {
 		asked := make(map[string]bool)

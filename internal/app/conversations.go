@@ -24,8 +24,8 @@ import (
 	"github.com/aibridge/aibridge/security/audit/events"
 )
 
-// newApprovals makes the part that has people agree to what models do. Its
-// table is loaded afterwards.
+// newApprovals makes the service of approvals of models' calls by people. Its table
+// is loaded afterwards.
 func newApprovals(s *state) (*approval.Service, error) {
 	c := &s.config.Approvals
 	options, err := c.Apply(approval.Options{
@@ -56,8 +56,8 @@ func newApprovals(s *state) (*approval.Service, error) {
 	return approvals, nil
 }
 
-// tellLate tells callers of what came of their calls after the answer, if that
-// topic is still theirs.
+// tellLate sends callers the outcomes of calls that ended after their answer, if
+// the response topic is still theirs.
 func (d *domains) tellLate(s *state) func(*protocol.Principal, *commands.ReturnAddress, *protocol.Event) {
 	return func(who *protocol.Principal, to *commands.ReturnAddress, e *protocol.Event) {
 		if d.rights.MayRespond(who, to.Topic) {
@@ -66,8 +66,8 @@ func (d *domains) tellLate(s *state) func(*protocol.Principal, *commands.ReturnA
 	}
 }
 
-// reviser looks at calls that wait as people want to change them: for whom they
-// were asked for, by its present rights.
+// reviser prepares a waiting call with changed arguments, with the present rights
+// of the principal that it is for.
 func reviser(d *domains, known *toolParts) approval.Reviser {
 	return func(ctx context.Context, r *approval.Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
 		who, err := d.parked.Principal(protocol.TaskID(r.Task))

@@ -25,7 +25,7 @@ func followCredentials(s *state, d *domains, router *commands.Router) {
 			go endCredentials(s, router, audit.Entry{Resource: "token/" + id, Reason: "the token was revoked"})
 		}
 	})
-	d.identities.tokens.Note() // for what came since it was opened
+	d.identities.tokens.Note() // for changes since it was opened
 	if passwords := d.identities.passwords; passwords != nil {
 		s.life.Run("passwords", func(ctx context.Context) error {
 			return passwords.Run(ctx, func() {
@@ -37,8 +37,8 @@ func followCredentials(s *state, d *domains, router *commands.Router) {
 	d.identities.pki.OnEnd(func(e pki.Ended) { d.scenes.SkillChanged(e.Space, e.Skill) })
 }
 
-// certificateEnded ends everything that stood on a certificate: the work of
-// its holder's agents, its calls, and its connections by whatever door.
+// certificateEnded ends everything that was based on a certificate: the work of its
+// holder's agents, its calls, and its connections at every door.
 func certificateEnded(s *state, agents *registry.Service, router *commands.Router, e pki.Ended) {
 	suspended := agents.CertificateEnded(e.Serial, e.Err()) // before presence says that they merely went
 	endCredentials(s, router, audit.Entry{
@@ -47,9 +47,9 @@ func certificateEnded(s *state, agents *registry.Service, router *commands.Route
 	s.log.Info("suspended what agents did with a certificate", "serial", e.Serial, "reason", e.Reason, "agents", suspended)
 }
 
-// endCredentials ends whatever stands on a credential that is of no more use: calls in
-// flight, connections, and grants that outlive calls. It looks at all of them; newcomers
-// are checked on arrival. The entry says why.
+// endCredentials ends everything that is based on a credential that is no longer valid: calls in
+// flight, connections, and grants that outlive calls. It looks at all of them; new ones are checked
+// on arrival. The entry says why.
 func endCredentials(s *state, router *commands.Router, why audit.Entry) {
 	failed := router.Fail(s.credentials.Check)
 	ended := s.clients.DisconnectFor(s.credentials.Check) + s.credentials.Review()

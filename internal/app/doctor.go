@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/registry/doctor/witness"
 )
 
-// newDoctor makes the doctor of devices, and the witness who tells it of refusals.
+// newDoctor makes the doctor of devices, and the witness that reports refusals to it.
 func newDoctor(s *state, d *domains, parties authz.Parties) *doctor.Service {
 	service := doctor.New(doctor.Options{
 		Agents:  d.agents,

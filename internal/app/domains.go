@@ -35,7 +35,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
-// The domains of a bridge, and what makes their principals known.
+// The domains of a bridge, and the identities of their principals.
 type domains struct {
 	namespaces *store.Table[commands.Namespace] // of commands that agents register
 	agents     *registry.Service
@@ -59,7 +59,7 @@ type domains struct {
 	policies   *policy.Service
 	identities *identities
 	rights     *security.TopicRights
-	feed       *feed.Feed // of events, for those who do not speak MQTT
+	feed       *feed.Feed // of events, for clients that do not speak MQTT
 	backups    *backup.Service
 	audits     *audit.Service
 	secrets    *security.SecretService
@@ -111,7 +111,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.channels = channels
 	d.scenes = newScenes(s, d.agents, d.channels, d.relay)
 	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
-		if old != nil { // a new one was nobody's before
+		if old != nil { // a new one had no owner before
 			d.channels.SkillChanged(old.Space, old.ID)
 			d.scenes.SkillChanged(old.Space, old.ID)
 			for _, p := range old.Providers {
@@ -169,7 +169,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	return d, err
 }
 
-// newFeed gathers what happens for those who do not speak MQTT.
+// newFeed makes the feed of events for clients that do not speak MQTT.
 func newFeed(s *state, rights *security.TopicRights) *feed.Feed {
 	f := feed.New(feed.Options{
 		Topics:  s.topics,

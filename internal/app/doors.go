@@ -34,7 +34,7 @@ type doors struct {
 	servers *listen.Servers
 }
 
-// openDoors makes the doors. They serve nobody yet.
+// openDoors makes the doors. They accept no clients yet.
 func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	server, err := openBroker(ctx, s, d)
 	if err != nil {

@@ -43,8 +43,8 @@ func (d *draining) extra() time.Duration {
 }
 
 // sendClientsAway has the clients of a bridge that stops go to others of its
-// cluster that work. Where there are none the broker just closes. It leaves what
-// stops after it ten seconds, or two thirds of what there is if that is less.
+// cluster that work. Where there are none the broker just closes. It leaves the
+// parts that stop after it ten seconds, or two thirds of the time if that is less.
 func sendClientsAway(s *state, server *broker.Broker) func(context.Context) error {
 	return func(ctx context.Context) error {
 		others := workingBeside(s.Members)
@@ -85,7 +85,7 @@ func membersBeside(m *cluster.Membership, does func(*cluster.Member) bool) []clu
 
 // references are the addresses of a listener on other bridges, as Server
 // Reference has them, beginning with another one at each turn: clients take the
-// first. An address of all interfaces leads nowhere from elsewhere.
+// first. An address of all interfaces is of no use to clients elsewhere.
 func references(others []cluster.Member, listener string, turn int) string {
 	var list []string
 	for i := range others {
@@ -152,9 +152,9 @@ func (d *drainer) Drain(ctx context.Context, by string, p status.DrainParams) (r
 	return result, err
 }
 
-// here has this bridge end, unless nobody would serve its clients. Of bridges that are
-// asked at the same time one stays: each tells the others that it drains before it looks
-// for the remaining ones.
+// here has this bridge end, unless no other would serve its clients. Of bridges that are drained at
+// the same time one stays: each tells the others that it drains before it looks for the remaining
+// ones.
 func (d *drainer) here(ctx context.Context, by string, p status.DrainParams) (result status.DrainResult, err error) {
 	m, self := d.s.Members, d.s.Members.Self()
 	if !m.Shared() {
@@ -214,7 +214,7 @@ func (d *draining) await(ctx context.Context, then func()) {
 	}
 }
 
-// decide reports whether nobody else has decided that the bridge ends.
+// decide decides that the bridge ends, and reports whether that is new.
 func (d *draining) decide() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

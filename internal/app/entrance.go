@@ -63,7 +63,7 @@ func watchDisk(b *base) *diskspace.Watch {
 	return disk
 }
 
-// newQuotas makes what keeps count of what everybody takes.
+// newQuotas makes the keeper of all principals' use.
 func newQuotas(b *base) (*quota.Keeper, error) {
 	options := b.config.Quotas.Options(b.config.Dev)
 	options.Registerer, options.Shared = b.metrics, b.config.Cluster.Working == string(cluster.All)

@@ -110,9 +110,9 @@ func metricsFor(s *state, set *commands.Set) func(context.Context, *protocol.Pri
 	}
 }
 
-// besidePKI serves what package pki has for everybody in front of the API. What
-// can be read there is public under whatever name; only what changes something
-// is guarded against pages of other sites.
+// besidePKI serves the public paths of package pki in front of the API. Reads of
+// them need no guard, as they are public; only changes are guarded against pages of
+// other sites.
 func besidePKI(api *httpdoor.API, public http.Handler) http.Handler {
 	guarded := api.Guard().Wrap(public)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,8 +127,8 @@ func besidePKI(api *httpdoor.API, public http.Handler) http.Handler {
 	})
 }
 
-// pageTopics lets the page of the console at topics: MQTT over WebSocket for
-// those whose HTTP request says who they are, at the address of the page.
+// pageTopics lets the page of the console at topics: MQTT over WebSocket,
+// authenticated by the HTTP request, at the address of the page.
 func pageTopics(server *broker.Broker, authenticate authentication) http.Handler {
 	known := func(r *http.Request) *grant.Grant {
 		sender, _ := r.Context().Value(senderKey{}).(*grant.Grant)

@@ -111,8 +111,8 @@ func openIdentities(ctx context.Context, s *state, tables *credentialTables, rin
 	})}, nil
 }
 
-// settled has attempts to authenticate recorded, and the failed ones known to the
-// doctor of devices.
+// settled records attempts to authenticate, and passes failed ones to the doctor of
+// devices.
 func settled(s *state) func(context.Context, security.Attempt) {
 	logins := events.NewLogins(s.audit, mqttdoor.Name)
 	return func(ctx context.Context, a security.Attempt) {

@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/llm/run"
 )
 
-// owner is this process in the records of what it carries out, "" if no other
-// can carry out anything.
+// owner names this process in the records of its work, "" if no other process can
+// take work over.
 func (s *state) owner() string {
 	if !s.Members.Shared() {
 		return ""
@@ -34,8 +34,8 @@ func (s *state) ended(owner string) bool {
 	return err != nil || !s.Members.Alive(n) // without an owner it is an earlier process's
 }
 
-// carrier is the process that goes on with what an owner began: the owner itself,
-// or once that has ended the oldest one. ok is false if it is this one.
+// carrier is the process that goes on with an owner's work: the owner itself, or
+// once that has ended the oldest one. ok is false if it is this one.
 func (s *state) carrier(owner string) (n cluster.Node, ok bool) {
 	if !s.Members.Shared() {
 		return n, false
@@ -90,7 +90,7 @@ func (s *state) heir(ctx context.Context) (func(node, thing string) bool, error)
 	return func(node, thing string) bool { return s.ended(node) && estate.Adopter(thing, heirs) == self }, nil
 }
 
-// heirs are the bridges that can go on with what others leave, this one too.
+// heirs are the bridges that can take over the work of others, this one included.
 func (s *state) heirs() (ids []string) {
 	self := s.Members.Self()
 	if s.Members.Working() != cluster.All {
@@ -108,8 +108,8 @@ func (s *state) heirs() (ids []string) {
 // ended, beside when one does: a record may have been on its way.
 const orphansEvery = 15 * time.Second
 
-// takeOver goes on with what bridges leave behind that end while this one is the
-// oldest, until ctx ends.
+// takeOver takes over the work of bridges that end while this one is the oldest,
+// until ctx ends.
 func takeOver(ctx context.Context, s *state, d *domains) error {
 	return afterEach(ctx, s, func() {
 		if err := d.tasks.FailOrphans(ctx); err != nil && ctx.Err() == nil {

@@ -29,7 +29,7 @@ func newPKITables(s *store.Store) *pkiTables {
 	}
 }
 
-// issue stores a certificate and what it is issued for in one atomic change.
+// issue stores a certificate and its request or token in one atomic change.
 func (t *pkiTables) issue(ctx context.Context, c *pki.Certificate, f pki.Entitlement) error {
 	create := t.certificates.CreateOp(string(c.Serial), c)
 	switch {

@@ -146,7 +146,7 @@ func (r *relaying) reconcile() {
 }
 
 // join has a directory know all bridges that may publish before it hears of any:
-// a session that moves waits for what each of them has on its way.
+// a session that moves waits for the messages that each of them has on its way.
 func join(d *sessions.Directory, members []relay.Member) {
 	var nodes []sessions.Node
 	for _, m := range members {
@@ -215,13 +215,13 @@ func (r *relaying) owes() bool {
 	return slices.ContainsFunc(r.Peers(), func(p relay.PeerStatus) bool { return p.Queued > 0 && !p.Waits && !r.estates.Holds(p.ID) })
 }
 
-// owedPatience is the time that a bridge that stops waits for the others to accept what
-// they were sent. Nothing of that was acknowledged, and what stops after the relay
-// needs time, too.
+// owedPatience is the time that a bridge that stops waits for the others to accept
+// the messages sent to them. Their publishers have no acknowledgement yet, and the
+// parts that stop after the relay need time too.
 const owedPatience = 5 * time.Second
 
-// close ends the work, once the others have what they were sent or have had time
-// for it. Who ends meanwhile is not waited for.
+// close ends the work, once the other bridges have accepted the messages sent to
+// them or have had time for it. A bridge that ends meanwhile is not waited for.
 func (r *relaying) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, owedPatience)
 	defer cancel()

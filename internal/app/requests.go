@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An authentication yields who sends a request over HTTP.
+// An authentication yields the principal of an HTTP request.
 type authentication func(*http.Request) (*protocol.Principal, error)
 
 // authenticateRequests knows the users of the console, and has the connection of a request take a place of its principal's

@@ -45,7 +45,7 @@ func (d *domains) keepApproval(task, approval string) bool {
 	return ok && r.EndedAt == 0 && r.Approval == approval
 }
 
-// canaries asks the people who approve of calls about rollouts.
+// canaries asks for approvals of rollouts as for those of calls.
 type canaries struct{ approvals *approval.Service }
 
 // Ask implements [rollout.Approver].

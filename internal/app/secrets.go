@@ -47,7 +47,8 @@ func newSecrets(s *state, d *domains, ring *security.Keyring) (*security.SecretS
 	return secrets, nil
 }
 
-// secretBridges are the bridges of the cluster with what they say of their key files.
+// secretBridges are the bridges of the cluster with the reported states of their key
+// files.
 func (s *state) secretBridges() (all []security.SecretBridge) {
 	keys := s.Members.Keys()
 	for _, m := range s.Members.Members() {
@@ -60,8 +61,8 @@ func (s *state) secretBridges() (all []security.SecretBridge) {
 const resealAgain = 5 * time.Second
 
 // keepSealed has this bridge follow the versions of a key file, until ctx ends: the
-// active one is put into the file, and what an older one has sealed is sealed anew,
-// whichever bridge has begun with that and did not come to the end.
+// active one is put into the file, and records that an older one has sealed are
+// sealed anew, also those that another bridge has left half done.
 func keepSealed(s *state, file security.KeyFile) func(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}

@@ -20,7 +20,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	if err := d.models.configure(s); err != nil {
 		return err
 	}
-	if !s.config.Shared() { // nobody else waits for any of them
+	if !s.config.Shared() { // no other bridge waits for any of them
 		if err := d.approvals.Recover(ctx); err != nil {
 			return err
 		}

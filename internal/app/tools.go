@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/security/audit/events"
 )
 
-// The toolParts are the tools that models may call, and what runs them.
+// The toolParts are the catalogue of the tools that models may call, and their executor.
 type toolParts struct {
 	catalogue *tools.Catalogue
 	executor  *tools.Executor
@@ -28,9 +28,9 @@ type toolParts struct {
 	record    events.Tools
 }
 
-// newTools makes the catalogue of what models may call. The tools of MCP servers
-// stand behind the bridge's own and before those of skills, which anybody who
-// may register a skill can name.
+// newTools makes the catalogue of the tools that models may call. The tools of MCP
+// servers come after the bridge's own and before those of skills, whose names every
+// principal that may register a skill can choose.
 func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispatch.Engine, models *modelParts, approvals *approval.Service) (*toolParts, error) {
 	invoke := bridge.Invoker{Router: s.promised.router.value}.Invoke
 	known := bridge.NewSkills(invoke, s.judge.MayInvoke, func(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string {

@@ -1,6 +1,6 @@
-// Package authz joins what the domains know to those who decide: facts for
-// policies, the standing of principals for the rights to topics, the holders of
-// credentials, and whether work that was started may go on.
+// Package authz passes the facts of the domains on to the packages that decide:
+// facts for policies, the standing of principals for the rights to topics, the
+// holders of credentials, and whether work that was started may go on.
 package authz
 
 import (

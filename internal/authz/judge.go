@@ -91,36 +91,35 @@ type toolStanding struct {
 // Revision implements [tools.Law].
 func (j Judge) Revision() string { return strconv.FormatUint(j.Policies.Revision(), 10) }
 
-// MayDecide reports whether somebody may decide on an approval of a space, ""
+// MayDecide reports whether a principal may decide on an approval of a space, ""
 // for any.
 func (j Judge) MayDecide(who *protocol.Principal, space protocol.SpaceID, id string) bool {
 	return (space == who.Home() || who.Unbounded()) &&
 		j.Policies.Decide(&policy.Query{Who: who, Action: "approval:decide", Type: "approval", Space: space, ID: id}).Allowed
 }
 
-// MayDecideOwn reports whether somebody may decide on an approval of its own.
+// MayDecideOwn reports whether a principal may decide on approvals of its own calls.
 func (j Judge) MayDecideOwn(who *protocol.Principal) bool {
 	return j.Policies.Decide(&policy.Query{Who: who, Action: policy.DecideOwn, Type: "approval", Space: who.Space}).Allowed
 }
 
-// MayDecideEdited reports whether somebody may decide on an approval of a call
+// MayDecideEdited reports whether a principal may decide on an approval of a call
 // that it has changed.
 func (j Judge) MayDecideEdited(who *protocol.Principal) bool {
 	return j.Policies.Decide(&policy.Query{Who: who, Action: policy.DecideEdited, Type: "approval", Space: who.Space}).Allowed
 }
 
-// MayInvoke says why somebody may not invoke a skill.
+// MayInvoke fails if a principal may not invoke a skill.
 func (j Judge) MayInvoke(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error {
 	return j.Authorizer.Authorize(ctx, who, "skill:invoke", commands.Resource{Type: "skill", ID: string(skill), Space: space})
 }
 
-// MayRunCommands says why somebody may not run commands of an action.
+// MayRunCommands fails if a principal may not run commands of an action.
 func (j Judge) MayRunCommands(ctx context.Context, who *protocol.Principal, action string) error {
 	return j.Authorizer.Authorize(ctx, who, action, commands.Resource{Space: who.Home()})
 }
 
-// MayUseServer says why somebody may not do what an action means to an MCP
-// server.
+// MayUseServer fails if a principal may not do an action on an MCP server.
 func (j Judge) MayUseServer(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {
 	on.Space = who.Home()
 	return j.Authorizer.Authorize(ctx, who, action, on)
@@ -145,9 +144,9 @@ type Dispatches struct {
 	Denied     func(d *dispatch.Dispatch, skill protocol.SkillID, why error) // is told
 }
 
-// MayAsk says why who started a dispatch may not have a member asked any more.
-// It is decided as if it asked now: by the credential it showed, policy, and its
-// part in the group.
+// MayAsk fails if the caller of a dispatch may not have a member asked any more. It
+// is decided as for a new call: by the caller's credential, policy, and its part in
+// the group.
 func (j Dispatches) MayAsk(d *dispatch.Dispatch, skill protocol.SkillID) error {
 	err := j.judge(d, skill)
 	if err != nil {

@@ -46,8 +46,8 @@ func (p Parties) Clash(who protocol.Party) bool {
 	return agent || p.knows(protocol.KindAgent, who) || p.knows(protocol.KindSkill, who)
 }
 
-// knows reports whether somebody of a kind, with the id and in the space of
-// who, has a credential that is kept.
+// knows reports whether a party of a kind, with the id and the space of who, has a
+// credential.
 func (p Parties) knows(kind protocol.Kind, who protocol.Party) bool {
 	who.Kind = kind
 	if p.hasKey(who) {
@@ -61,7 +61,7 @@ func (p Parties) hasKey(who protocol.Party) bool {
 	return slices.ContainsFunc(p.Keys.Of(who), func(k *security.Key) bool { return k.Revoked.IsZero() })
 }
 
-// Principal finds the roles that somebody's newest key gives it.
+// Principal is a party with the roles of its newest key.
 func (p Parties) Principal(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool) {
 	var newest *security.Key
 	for _, k := range p.Keys.Of(protocol.Party{Kind: kind, Space: space, ID: id}) {

@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 )
 
-// Options say what a backup has, and who hears of it.
+// Options hold the sources of a backup, and the listeners to its progress.
 type Options struct {
 	// WithoutContents leaves out the contents of files in the VFS.
 	WithoutContents bool

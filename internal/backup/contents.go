@@ -52,8 +52,8 @@ type contents struct {
 	blobs *folder.Blobs // nil before
 }
 
-// Check implements [store.FileTarget]: in a folder a content is named by its
-// hash, and what was named by NATS would not be found.
+// Check implements [store.FileTarget]: in a folder a content is named by its hash,
+// so a content named by NATS would not be found.
 func (c *contents) Check(key string) error {
 	if len(key) != 2*sha256.Size || strings.Trim(key, "0123456789abcdef") != "" {
 		return errors.New("contents of files were kept in NATS, and have to be again: vfs.store must be nats")
@@ -62,10 +62,10 @@ func (c *contents) Check(key string) error {
 }
 
 // Empty implements [store.FileTarget]: the same content is the same file, so
-// what is there, copied by hand perhaps, is in nobody's way.
+// existing files, copied by hand perhaps, do no harm.
 func (c *contents) Empty(context.Context) (bool, error) { return true, nil }
 
-// Clear implements [store.FileTarget]: what nobody refers to is collected.
+// Clear implements [store.FileTarget]: contents that no record names are collected.
 func (c *contents) Clear(context.Context) error { return nil }
 
 // Folder implements [store.FileTarget].

@@ -6,16 +6,16 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 )
 
-// Places are the places of what a backup has besides the store.
+// Places are the folders and files of a backup besides the store.
 type Places struct {
 	Runs     string // folder with packages of workflows, and the files of runs
-	Caps     string // folder with the local folders of Caps, and what waits in them for the VFS
+	Caps     string // folder with the local folders of Caps, whose changes may wait for the VFS
 	Models   string // folder with configurations of models that were put to work
 	Spool    string // files with entries of the audit trail that wait to be stored, without ".0" and ".1"
 	Contents string // folder with the contents of files; "" if these are in NATS
 
 	// SharedRuns says that packages and runs are in NATS. Runs holds copies then,
-	// and restored ones that the bridge moves.
+	// and restored ones that the bridge moves to NATS.
 	SharedRuns bool
 }
 
@@ -37,8 +37,8 @@ func (p Places) trees() map[string]tree {
 	}
 }
 
-// sources are the files of a backup besides the store and what waits to be stored
-// in the audit trail.
+// sources are the files of a backup besides the store and the waiting entries of
+// the audit trail.
 func (p Places) sources(ctx context.Context, s *store.Store, withoutContents bool) ([]store.FileSource, error) {
 	var sources []store.FileSource
 	trees := p.trees()

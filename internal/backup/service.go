@@ -76,9 +76,9 @@ func New(o ServiceOptions) (*Service, error) {
 	return s, s.directory.open()
 }
 
-// write writes an archive of this bridge while it serves. Whatever it has
-// acknowledged before is in it, with its entries in the audit trail. One backup
-// is made at a time, another is refused with 4008.
+// write writes an archive of this bridge while it serves. Everything that it has
+// acknowledged before is in it, with its entries in the audit trail. One backup is
+// made at a time, another is refused with 4008.
 func (s *Service) write(ctx context.Context, w io.Writer, withoutContents bool) (*store.Manifest, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -109,9 +109,9 @@ func (s *Service) settle(ctx context.Context) error {
 	return s.o.Trail.Flush(ctx)
 }
 
-// WriteFor makes a backup for somebody, who must be allowed to do everything in
-// every space: a backup holds all of them. That it was made is in the audit
-// trail, in the backup too.
+// WriteFor makes a backup for a principal, which must be allowed to do everything
+// in every space: a backup holds all of them. The audit trail records it, in the
+// backup too.
 func (s *Service) WriteFor(ctx context.Context, who *protocol.Principal, withoutContents bool, w io.Writer) error {
 	err := s.o.Authorize(ctx, who, policy.TakeBackup, commands.Resource{Type: "bridge", Space: who.Home()})
 	if err == nil && !who.Unbounded() {

@@ -16,8 +16,8 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 )
 
-// A tree is a folder that is backed up and restored as it is, but for what is
-// neither a file nor a folder.
+// A tree is a folder that is backed up and restored as it is, except for entries
+// that are neither files nor folders.
 type tree struct {
 	dir string
 	// unit tells the folders whose files belong together. A bridge may be at

@@ -43,8 +43,8 @@ type Node struct {
 	done chan error
 }
 
-// Start runs a bridge until the test ends. By default it lets everybody in
-// and keeps its state in a folder of the test's own.
+// Start runs a bridge until the test ends. By default it admits clients without a
+// credential and keeps its state in a folder of the test's own.
 func Start(t testing.TB, change ...func(*app.Config)) *Node {
 	t.Helper()
 	return StartWith(t, nil, change...)
@@ -74,7 +74,7 @@ func (n *Node) start(t testing.TB) {
 	defer untilFailed(t, cancel)()
 	bridge, err := app.New(ctx, settled(n.Config), options...)
 	for deadline := time.Now().Add(Patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond) // somebody has the port for a moment
+		time.Sleep(5 * time.Millisecond) // another socket has the port for a moment
 		bridge, err = app.New(ctx, settled(n.Config), options...)
 	}
 	if err != nil {
@@ -108,9 +108,10 @@ func untilFailed(t testing.TB, giveUp context.CancelFunc) (end func()) {
 	return func() { close(stop); <-done }
 }
 
-// settled has a port where the configuration leaves it to the system. The
-// system gives its own to whoever comes next, and a bridge that restarts would
-// not find them free: those below are for nobody who does not ask for them.
+// settled chooses a port where the configuration leaves it to the system. The
+// system gives its ephemeral ports to the next socket, so a bridge that restarts
+// would not find its port free: ports below that range go only to sockets that ask
+// for them.
 func settled(config app.Config) app.Config {
 	for _, address := range []*string{&config.MQTT.Address, &config.MQTTS, &config.HTTP, &config.WS} {
 		if *address == anyPort {
@@ -209,8 +210,8 @@ func HTTPClient(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport, Timeout: Patience}
 }
 
-// Write replaces a file at once, as careful programs do: whoever follows it
-// sees no half of it.
+// Write replaces a file at once, as careful programs do: a follower sees no half of
+// it.
 func Write(t testing.TB, path, text string) {
 	t.Helper()
 	beside := filepath.Join(t.TempDir(), "file")

@@ -63,7 +63,7 @@ func (n *Node) Connect(t testing.TB, id string, change ...func(*paho.Connect)) *
 	return r
 }
 
-// TryConnect is Connect for those who may be refused.
+// TryConnect is Connect for a client that may be refused.
 func (n *Node) TryConnect(t testing.TB, id string, change ...func(*paho.Connect)) (*Raw, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", n.MQTT)

@@ -1,6 +1,6 @@
-// Package cleartext says where a credential may go without TLS. Whatever the
-// bridge sends one to asks it: models, MCP servers, webhooks, collectors of
-// traces, remote VFSs.
+// Package cleartext says where a credential may be sent without TLS. It is asked
+// before the bridge sends one to models, MCP servers, webhooks, collectors of
+// traces or remote VFSs.
 package cleartext
 
 import (
@@ -19,7 +19,7 @@ func Exposes(u *url.URL) string {
 	return "must begin with https://, for " + u.Hostname() + " is not on this machine or network"
 }
 
-// own are the last parts of names that are no one's on the internet.
+// own are the last parts of names that do not exist on the internet.
 var own = []string{"local", "localhost", "internal", "lan", "home", "arpa", "svc", "test"}
 
 // Nearby reports whether a host is one of the own machine or network, so far

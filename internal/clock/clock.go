@@ -97,8 +97,8 @@ func (c *Clock) Wall(steady int64) time.Time {
 }
 
 // FromWall is the steady time of a deadline that was stored, which was longest
-// ahead when it was made: it can't be further ahead now, whatever the system's
-// clock was set to meanwhile.
+// ahead when it was made: it is capped at that, as the system's clock may have been
+// set meanwhile.
 func (c *Clock) FromWall(deadline time.Time, longest time.Duration) int64 {
 	return c.Steady() + int64(min(deadline.Sub(c.Now()), longest))
 }
@@ -108,5 +108,5 @@ func (c *Clock) FromWall(deadline time.Time, longest time.Duration) int64 {
 func (c *Clock) Advance(d time.Duration) { c.advanced.Add(int64(d)) }
 
 // Step sets the system's clock forward or, by less than 0, back, for tests.
-// To the steady clock nothing happens; so it is when a machine wakes up.
+// The steady clock does not change, as when a machine wakes up.
 func (c *Clock) Step(d time.Duration) { c.stepped.Add(int64(d)) }

@@ -117,7 +117,7 @@ type Limits struct {
 	ConnectionsPerAddress     int `yaml:"connections_per_address" doc:"connections from one address, with a credential or without; 0 for no such limit"`
 }
 
-// Security says how strict the bridge is, and who may do what.
+// Security holds the settings of authentication and authorization.
 type Security struct {
 	Policies           string `yaml:"policies" doc:"file or folder with policies in Cedar (*.cedar), followed while the bridge runs"`
 	StrictDeclarations bool   `yaml:"strict_declarations" doc:"ask every skill that declares itself in a scene for a certificate, not only RouteAgents"`
@@ -279,8 +279,8 @@ func loopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// WriteYAML writes the configuration as a file that would produce it, but for what
-// may be secret, which is hidden.
+// WriteYAML writes the configuration as a file that would produce it, with possible
+// secrets hidden.
 func (c *Config) WriteYAML(w io.Writer) error {
 	var text yaml.Node
 	if err := text.Encode(c.withoutSecrets()); err != nil {
@@ -312,7 +312,7 @@ func (c *Config) Places() backup.Places {
 	return p
 }
 
-// Shared reports whether the state is where other bridges reach it, too.
+// Shared reports whether the state is where other bridges can reach it too.
 func (c *Config) Shared() bool { return c.NATS.External() || c.Cluster.Formed() }
 
 // Replicas is the number of copies of the state.
@@ -336,8 +336,7 @@ func (c *Config) VFSDir() string {
 // off is the address of a listener that is not wanted.
 const off = "off"
 
-// MQTTSAddress is the address at which MQTT over TLS is served, off for nowhere: what is
-// configured, or beside MQTT.
+// MQTTSAddress is the address of MQTT over TLS, or off: the configured one, or one beside MQTT.
 func (c *Config) MQTTSAddress() string {
 	if c.MQTTS != "" {
 		return c.MQTTS
@@ -362,13 +361,13 @@ func (c *Config) checkTLS() error {
 	return c.TLS.Check()
 }
 
-// ForCommands are the limits of what commands are decoded from.
+// ForCommands are the limits of the envelopes of commands.
 func (l *Limits) ForCommands() protocol.Limits {
 	return protocol.Limits{MaxBytes: l.Payload, MaxDepth: l.Depth}
 }
 
-// ForConnections are the limits of connections, completed by what the process may
-// have.
+// ForConnections are the limits of connections, completed by the limits of the
+// process.
 func (l *Limits) ForConnections() gate.Limits {
 	return gate.Limits{
 		Connections: l.Connections, Strangers: l.Unauthenticated, PerAddress: l.UnauthenticatedPerAddress, AllPerAddress: l.ConnectionsPerAddress,

@@ -6,7 +6,7 @@ import (
 	natsdoor "github.com/aibridge/aibridge/doors/nats"
 )
 
-// Doors are those that are shut until somebody configures them.
+// Doors are the doors that are shut until they are configured.
 type Doors struct {
 	NATS   natsdoor.Settings `yaml:"nats"`
 	WebDAV webdav.Settings   `yaml:"webdav"`

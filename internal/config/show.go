@@ -86,7 +86,7 @@ func (c *Config) withoutSecrets() Config {
 	return shown
 }
 
-// each is the list of what a function makes of each of a list, and nil of nil.
+// each is a list with a function applied to every item, and nil of nil.
 func each[T any](list []T, of func(T) T) []T {
 	made := slices.Clone(list)
 	for i, v := range made {
@@ -118,7 +118,7 @@ func origin(text string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/" + hidden}).String()
 }
 
-// hideInAddresses takes out of all addresses in a file what may let somebody in.
+// hideInAddresses hides the credentials in all addresses of a file.
 func hideInAddresses(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
 		n.Value = withoutPassword(n.Value)
@@ -150,10 +150,10 @@ func natsServers(urls string) []string {
 	return list
 }
 
-// hidden stands for what may let somebody in.
+// hidden stands for a credential.
 const hidden = "xxxxx"
 
-// withoutPassword takes out of an address what may let somebody in.
+// withoutPassword is an address without the credentials in it.
 func withoutPassword(text string) string {
 	if !strings.Contains(text, "://") {
 		return text

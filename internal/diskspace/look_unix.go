@@ -4,7 +4,7 @@ package diskspace
 
 import "golang.org/x/sys/unix"
 
-// look asks for the room that is left to those who are not root.
+// look asks for the room that is left to users other than root.
 func look(folder string) (Disk, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {

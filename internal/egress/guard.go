@@ -1,5 +1,5 @@
-// Package egress decides which addresses the bridge calls on behalf of others,
-// who name endpoints and URLs that they would not reach themselves.
+// Package egress decides which addresses the bridge calls on behalf of principals,
+// which might name endpoints and URLs that they cannot reach themselves.
 package egress
 
 import (
@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// A Guard decides which addresses may be called: cloud metadata and addresses
-// that are nobody's are refused, and, unless they are allowed, loopback and
-// private ones.
+// A Guard decides which addresses may be called: cloud metadata and addresses that
+// belong to no host are refused, and, unless they are allowed, loopback and private
+// ones.
 type Guard struct{ AllowPrivate bool }
 
 // Control implements net.Dialer.Control. It is asked when a connection is made,
@@ -105,7 +105,7 @@ func inAny(a netip.Addr, list []netip.Prefix) bool {
 	return false
 }
 
-// A BlockedError is what a connection to a refused address ends with.
+// A BlockedError is the error of a connection to a refused address.
 type BlockedError struct{ Address, Reason string }
 
 // Error names the address and why it is refused.

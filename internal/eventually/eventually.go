@@ -22,8 +22,8 @@ type T interface {
 }
 
 // Holds waits until the condition holds, and fails the test when [Patience] is at
-// an end: what says what never came about. saw are pointers to what the condition
-// saw last, or functions that tell it.
+// an end: what names the missing condition. saw are pointers to values that the
+// condition saw last, or functions that return them.
 func Holds(t T, what string, condition func() bool, saw ...any) {
 	t.Helper()
 	for deadline := time.Now().Add(Patience); !condition(); time.Sleep(pace) {

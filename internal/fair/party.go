@@ -14,7 +14,7 @@ type Party struct {
 // Of is the party that a principal is.
 func Of(who *protocol.Principal) Party {
 	p := Party{Principal: who.Party().String(), Space: string(who.Home()), Privileged: who.Unbounded()}
-	if p.Privileged { // who is there for all spaces takes nothing from one
+	if p.Privileged { // a principal of all spaces uses no space's share
 		p.Space = ""
 	}
 	return p

@@ -1,15 +1,15 @@
 package fair
 
 // fewest is the number of places that must be there to be divided. Of fewer than that
-// the shares would be so small that most places were never used: they go to
-// whoever comes, by turns.
+// the shares would be so small that most places were never used: they are shared by
+// turns alone.
 const fewest = 8
 
-// shares say how much of a capacity who may have.
+// shares are the parts of a capacity that principals and spaces may have.
 type shares struct {
 	capacity  int64
-	principal int64 // of one
-	space     int64 // of all of a space, and of one that is privileged
+	principal int64 // of one principal
+	space     int64 // of all principals of a space, and of one that is privileged
 	ordinary  int64 // of all that are not privileged
 }
 
@@ -20,8 +20,8 @@ func sharesOf(capacity int64) shares {
 	return shares{capacity: capacity, principal: capacity / 4, space: capacity / 2, ordinary: capacity - max(1, capacity/16)}
 }
 
-// Share is the part of a capacity that a party may have, and all of its space
-// together, for who counts by itself.
+// Share is the part of a capacity that a party may have, and the part of all of its
+// space together, for callers that count use themselves.
 func Share(capacity int64, who Party) (own, space int64) {
 	s := sharesOf(capacity)
 	return s.own(who), s.space
@@ -46,7 +46,7 @@ const (
 	OfBridge    Whose = "bridge" // all of it
 )
 
-// A pool counts who has what of a capacity.
+// A pool counts the use of a capacity by principals and spaces.
 type pool struct {
 	shares
 	used, ordinaryUsed int64

@@ -26,8 +26,8 @@ type Semaphore struct {
 	places pool
 	room   pool    // of those that wait
 	turns  []*turn // of the principals that wait, the next one first
-	// starving is set while somebody waits whose share has room, so that who
-	// comes later and needs less does not go before.
+	// starving is set while a principal waits whose share has room, so that a later
+	// one that needs less does not overtake it.
 	starving bool
 }
 
@@ -146,8 +146,8 @@ func (t *Ticket) Granted() bool {
 	}
 }
 
-// GiveUp gives back what the ticket has, its places or its seat among those
-// that wait. It is for who does not come to use the places.
+// GiveUp gives back the ticket's places or its turn in the queue. It is for callers
+// that end before they use the places.
 func (t *Ticket) GiveUp() {
 	if t.granted != nil && t.semaphore.leave(t) {
 		return
@@ -155,7 +155,7 @@ func (t *Ticket) GiveUp() {
 	t.semaphore.Release(t.who, t.n)
 }
 
-// full says why there is no place for somebody who has waited for it.
+// full is the error for a principal that has waited for a place in vain.
 func (s *Semaphore) full(who Party, n int64) *protocol.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +250,7 @@ func (s *Semaphore) Waiting() int {
 	return int(s.room.used)
 }
 
-// retryAfter is the time when somebody who found no place should try again.
+// retryAfter is the time after which a caller that found no place should try again.
 const retryAfter = time.Second
 
 // refusal says that there is no place.

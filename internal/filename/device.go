@@ -3,8 +3,8 @@ package filename
 
 import "strings"
 
-// IsDevice reports whether Windows takes a name for a device, whatever its case
-// and extension.
+// IsDevice reports whether Windows takes a name for a device, in any case and with
+// any extension.
 func IsDevice(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	base = strings.ToUpper(strings.TrimRight(base, " "))

@@ -1,9 +1,9 @@
-// Package gate bounds the connections of a node, by whatever door they come. Who
-// has not shown a credential yet is a stranger: there may be few of them, few of
-// one address, and the one that has said nothing for longest makes room for who
-// comes next. A known client has a place in fair shares, with some kept for
+// Package gate bounds the connections of a node, at all doors together. A
+// connection without a credential so far is a stranger: there may be few of them,
+// few of one address, and the one that has been silent for longest makes room for
+// the next. A known client has a place in fair shares, with some kept for
 // administrators. So neither idle sockets nor a principal with many connections
-// shut out anybody else.
+// shut out others.
 package gate
 
 import (
@@ -22,15 +22,15 @@ import (
 // Limits say how many connections there may be.
 type Limits struct {
 	Connections int // in all
-	Strangers   int // of these, who have shown no credential yet
+	Strangers   int // of these, without a credential so far
 	PerAddress  int // of the strangers, from one address; an IPv6 /64 is one
 	// AllPerAddress is for all connections from one address, 0 for no such limit.
 	AllPerAddress int
 }
 
 // patience is the time for which a stranger has its place for itself. One that
-// needs longer to show a credential gives way to who comes when there is no
-// other room.
+// needs longer to show a credential gives way to a new one when there is no other
+// room.
 const patience = 2 * time.Second
 
 // relief is the number of strangers that go at once when descriptors have run out.
@@ -64,7 +64,7 @@ func New(l Limits, c *clock.Clock, log *slog.Logger) *Gate {
 	}
 }
 
-// A Visit is one connection. A nil Visit is of a connection that nobody counts.
+// A Visit is one connection. A nil Visit is of a connection that is not counted.
 type Visit struct {
 	gate   *Gate
 	origin netip.Prefix
@@ -100,8 +100,8 @@ func (g *Gate) Enter(remote net.Addr) (*Visit, bool) {
 	return v, true
 }
 
-// makeRoom finds a place for a stranger, if need be that of another one, whom
-// cut then ends. g.mu is held.
+// makeRoom finds a place for a stranger, if need be that of another one, whose
+// connection cut then ends. g.mu is held.
 func (g *Gate) makeRoom(origin netip.Prefix) (cut func(), ok bool) {
 	if most := g.limits.AllPerAddress; most > 0 && g.open[origin] >= most {
 		return nil, false
@@ -234,8 +234,8 @@ func (v *Visit) Leave() {
 	}
 }
 
-// Relieve ends connections of strangers, of those who have been there longest,
-// because the system has no descriptors left.
+// Relieve ends the oldest connections of strangers, because the system has no
+// descriptors left.
 func (g *Gate) Relieve() {
 	var cuts []func()
 	g.mu.Lock()
@@ -255,7 +255,7 @@ func (g *Gate) Relieve() {
 	g.complain()
 }
 
-// complainEvery keeps the log from being filled by who is turned away.
+// complainEvery keeps refusals from filling the log.
 const complainEvery = time.Minute
 
 func (g *Gate) complain() {

@@ -7,7 +7,7 @@ const (
 	mostStrangers   = 4096
 )
 
-// unlimited stands for a number of descriptors that nobody reaches.
+// unlimited stands for a number of descriptors that is never reached.
 const unlimited = 2 * mostConnections
 
 // Complete sets the limits that are 0 by how many descriptors the process may

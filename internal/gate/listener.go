@@ -85,7 +85,7 @@ func VisitOf(c net.Conn) *Visit {
 
 type contextKey struct{}
 
-// WithConn is a context of what comes by a connection: see http.Server's
+// WithConn is the context of the requests of a connection: see http.Server's
 // ConnContext.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if v := VisitOf(c); v != nil {

@@ -1,5 +1,6 @@
 // Package httpbody reads the bodies of HTTP requests, bounded in size and in
-// time: who sends slowly, or nothing, does not hold what a request occupies.
+// time: a client that sends slowly, or nothing, does not hold the resources of a
+// request.
 package httpbody
 
 import (

@@ -25,8 +25,8 @@ func (l *Lifecycle) Add(name string, stop func(context.Context) error) {
 	l.steps = append(l.steps, step{name: name, stop: stop})
 }
 
-// Drain is Add for what waits for others when it stops, and cuts off what they
-// have not ended in time.
+// Drain is Add for a step that waits for clients when it stops, and cuts off work
+// that they have not ended in time.
 func (l *Lifecycle) Drain(name string, stop func(context.Context) error) {
 	l.steps = append(l.steps, step{name, true, stop})
 }
@@ -42,9 +42,8 @@ func (l *Lifecycle) Run(name string, part func(context.Context) error) {
 	})
 }
 
-// Stop undoes every step, last first, whatever the others return. Together,
-// steps that drain wait for patience at most; the others have the time that ctx
-// gives.
+// Stop undoes every step, last first, even if others fail. Together, steps that
+// drain wait for patience at most; the others have the time that ctx gives.
 func (l *Lifecycle) Stop(ctx context.Context, patience time.Duration) error {
 	draining, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

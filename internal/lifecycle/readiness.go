@@ -17,8 +17,8 @@ type Readiness struct {
 	told    atomic.Pointer[string] // why it was not ready when it was asked last, "" if it was
 }
 
-// NewReadiness asks the parts, in their order, why they do not work. Nobody is
-// served yet.
+// NewReadiness makes the readiness of parts, whose functions return why they do not
+// work. Clients are not served yet.
 func NewReadiness(log *slog.Logger, parts ...func() error) *Readiness {
 	return &Readiness{log: log, parts: parts}
 }

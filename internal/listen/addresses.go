@@ -29,7 +29,7 @@ type Addresses struct {
 	TLSOnly bool `json:"tls_only,omitempty"` // HTTP and WS are served over TLS only
 }
 
-// Doors are the ports of the addresses, for those who describe the bridge.
+// Doors are the ports of the addresses, for descriptions of the bridge.
 func (a Addresses) Doors() *commands.Doors {
 	port := func(address string) int {
 		_, text, _ := net.SplitHostPort(address)
@@ -65,8 +65,8 @@ func ReadAddresses(dir string) (Addresses, error) {
 	return a, json.Unmarshal(data, &a)
 }
 
-// write puts the file in place whole, so that nobody reads half of it. One that
-// says the same stays, so that a bridge can start on a full disk.
+// write puts the file in place whole, so that no reader gets half of it. An equal
+// file stays, so that a bridge can start on a full disk.
 func (a Addresses) write(dir string) error {
 	data, err := json.Marshal(a)
 	if err != nil {

@@ -41,7 +41,7 @@ func (l *Lobby) Open(on *Sockets, name string, server *http.Server) {
 	}()
 }
 
-// Close gives the listener back to those who serve it from now on. A second
+// Close gives the listener back to the server that serves it from now on. A second
 // call does nothing.
 func (l *Lobby) Close(ctx context.Context) error {
 	if l.server == nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// answering is the time that what was answered may take to leave.
+// answering is the time that written answers may take to be sent.
 const answering = 2 * time.Second
 
 // Servers are the HTTP servers of a bridge.
@@ -31,7 +31,7 @@ func (s *Servers) Finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	for _, server := range s.all {
-		_ = server.Shutdown(ctx) // whoever takes longer is cut off in the end
+		_ = server.Shutdown(ctx) // connections that take longer are cut off in the end
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // A settlingListener reads the first bytes of its connections before it gives
-// them away, each beside the others: a silent one holds up nobody.
+// them away, all of them concurrently: a silent one delays no other.
 type settlingListener struct {
 	net.Listener
 	settle func(net.Conn) (net.Conn, error)

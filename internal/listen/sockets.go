@@ -14,7 +14,7 @@ import (
 	"net/netip"
 )
 
-// An Address is where to listen, with the name of what is served there.
+// An Address is an address to listen on, with the name of the service there.
 type Address struct {
 	Name, Address string         // host:port, or the path of a unix socket
 	Unix          bool           // it is a path

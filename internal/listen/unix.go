@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// openUnix listens on a unix socket that those may use whom its mode lets. A
-// socket that a bridge left behind is replaced; anything else is not.
+// openUnix listens on a unix socket for the users that its mode permits. A socket
+// that a bridge left behind is replaced; anything else is not.
 func openUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
@@ -26,8 +26,8 @@ func openUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener,
 	return localListener{l}, nil
 }
 
-// bindUnix makes a unix socket that nobody may use whom the mode does not let, not
-// even for a moment.
+// bindUnix makes a unix socket that at no moment can be used by users that the mode
+// does not permit.
 func bindUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
@@ -37,7 +37,7 @@ func bindUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener,
 	return config.Listen(ctx, "unix", path)
 }
 
-// removeStale removes a socket that nobody listens on.
+// removeStale removes a socket without a listener.
 func removeStale(ctx context.Context, path string) error {
 	there, err := os.Lstat(path)
 	switch {

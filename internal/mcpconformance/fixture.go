@@ -21,7 +21,7 @@ var (
 // nothingTaken is the schema of a tool without arguments.
 var nothingTaken = json.RawMessage(`{"type":"object","properties":{}}`)
 
-// newFixture is the server with what the suite asks for.
+// newFixture is the server with the tools, resources and prompts that the suite asks for.
 func newFixture() http.Handler {
 	s := sdk.NewServer(&sdk.Implementation{Name: "fixture", Version: "1"}, &sdk.ServerOptions{
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
@@ -35,7 +35,7 @@ func newFixture() http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
 }
 
-// A handler is what a tool does.
+// A handler carries out a tool.
 type handler = func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error)
 
 func addTool(s *sdk.Server, name string, schema json.RawMessage, do handler) {
@@ -86,7 +86,7 @@ const richSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","t
 func addWork(s *sdk.Server) {
 	addTool(s, "test_tool_with_logging", nothingTaken, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for _, said := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-			_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: said}) // who does not listen does not hear
+			_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: said}) // a client need not listen
 			time.Sleep(50 * time.Millisecond)
 		}
 		return text("done"), nil

@@ -51,7 +51,7 @@ func resourcesOf(uri string) string {
 func newGateway(bridge *url.URL) http.Handler {
 	return &httputil.ReverseProxy{
 		FlushInterval: -1,
-		ErrorLog:      log.New(io.Discard, "", 0), // as long as the bridge starts nobody is there
+		ErrorLog:      log.New(io.Discard, "", 0), // connections fail while the bridge starts
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(bridge)
 			if p.In.Host != "" && !strings.HasPrefix(p.In.Host, "127.0.0.1:") && !strings.HasPrefix(p.In.Host, "localhost:") {

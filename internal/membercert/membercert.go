@@ -1,6 +1,6 @@
 // Package membercert makes the certificates by which the members of a cluster know
-// each other. They follow from a secret that all members have and nobody else:
-// nothing has to be issued, copied or renewed.
+// each other. They are derived from a secret that only the members have: nothing
+// has to be issued, copied or renewed.
 package membercert
 
 import (
@@ -23,13 +23,13 @@ var (
 )
 
 // TLS are the settings of a member for connections with members that have the same
-// secret, for both ends of them. From the secret and the use follows an authority,
-// the same for all, which signs the certificate of this process and of no other: it
-// leaves this process nowhere. The name, of a host, is in the certificate; who dials
-// says in ServerName which one it wants, this one unless it is changed.
+// secret, for both ends of them. An authority, the same for all members, is derived
+// from the secret and the use, and signs the certificate of this process. Its key
+// never leaves the process. The certificate has the name, of a host; a dialling
+// member says in ServerName which name it expects, this one unless it is changed.
 //
-// Members that have the secret under one of also are known too, while a secret is
-// replaced: nobody is shown a certificate that follows from these.
+// Certificates derived from the secrets in also are accepted too, while a secret is
+// replaced, but never shown.
 func TLS(secret []byte, use, name string, also ...[]byte) (*tls.Config, error) {
 	authority, root, err := authorityOf(secret, use)
 	if err != nil {
@@ -52,7 +52,7 @@ func TLS(secret []byte, use, name string, also ...[]byte) (*tls.Config, error) {
 		Certificates: []tls.Certificate{certificate},
 		RootCAs:      known, ClientCAs: known, ClientAuth: tls.RequireAndVerifyClientCert,
 		ServerName:             name,
-		SessionTicketsDisabled: true, // nobody comes back by what was true before
+		SessionTicketsDisabled: true, // so every connection is checked anew
 	}, nil
 }
 

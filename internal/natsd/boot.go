@@ -11,8 +11,8 @@ import (
 var process = nuid.Next()
 
 // Boot names the present run of the machine: it changes when the machine starts
-// anew, and what was not synced to disk may then be gone. Where the system does
-// not tell, every process has its own.
+// anew, after which unsynced writes may be gone. Where the system has no such name,
+// every process has its own.
 func Boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if text := strings.TrimSpace(string(id)); err == nil && text != "" {

@@ -26,8 +26,8 @@ import (
 // write wait for more disks; further bridges keep no copy.
 const MostMembers = 5
 
-// routeName is the name of every server of a cluster in its certificate: who has
-// the key of the cluster may be any of them.
+// routeName is the name of every server of a cluster in its certificate: a holder
+// of the cluster's key may be any of them.
 const routeName = "member.cluster.aibridge"
 
 // ClusterOptions configure a server that is embedded in this process and forms a
@@ -87,8 +87,8 @@ func StartMember(o ClusterOptions) (_ *Server, err error) {
 }
 
 // memberOptions are those of a server that has a port for routes, and none that
-// clients can use: NATS starts no routes without one for clients, so it gets one
-// on loopback, and nobody but this process is let in.
+// clients can use: NATS starts no routes without one for clients, so it gets one on
+// loopback, which admits this process alone.
 func memberOptions(o *ClusterOptions) (*server.Options, error) {
 	host, port, err := splitAddress(o.Listen)
 	if err != nil {
@@ -156,12 +156,12 @@ func (pipesOnly) Check(c server.ClientAuthentication) bool {
 const (
 	askEvery   = time.Second
 	askTimeout = time.Second
-	maxInfo    = 64 << 10 // bytes of what a server says of itself
+	maxInfo    = 64 << 10 // bytes of a server's INFO
 )
 
 // Await returns when the cluster answers, which takes more than half of the
-// members, and at the very first start all of them. Meanwhile it tells whom it
-// waits for. A server that is alone, or elsewhere, is not waited for.
+// members, and at the very first start all of them. Meanwhile it calls waiting with
+// the missing members. A server that is alone, or elsewhere, is not waited for.
 func (s *Server) Await(ctx context.Context, waiting func(reason string)) error {
 	if s.members == nil {
 		return nil

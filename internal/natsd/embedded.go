@@ -41,10 +41,10 @@ type Server struct {
 	reopened atomic.Int64
 }
 
-// State is the connection for what must survive a power cut.
+// State is the connection for data that must survive a power cut.
 func (s *Server) State() *nats.Conn { return s.state }
 
-// Flow is the connection for what must survive a crash of the process.
+// Flow is the connection for data that must survive a crash of the process.
 func (s *Server) Flow() *nats.Conn { return s.flow }
 
 // Check says why the embedded servers store nothing at the moment, nil if they

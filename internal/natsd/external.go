@@ -24,16 +24,16 @@ type ExternalOptions struct {
 	Log         *slog.Logger
 }
 
-// ErrAway reports that nobody answers where NATS is to be, though it may be
+// ErrAway reports that no server answers at the address of NATS, though one may be
 // started later.
 var ErrAway = errors.New("NATS is away")
 
-// away reports whether an attempt to connect failed because nobody is there, or
-// nobody that is ready, and not because of what was shown or is configured.
+// away reports whether an attempt to connect failed because no server is there or
+// ready, and not because of the credential or the configuration.
 func away(err error) bool {
 	var op *net.OpError
 	switch {
-	case errors.Is(err, nats.ErrTLS): // it speaks TLS with us, and hangs up on what we show
+	case errors.Is(err, nats.ErrTLS): // it speaks TLS with us, and refuses our certificate
 		return false
 	case errors.As(err, &op):
 		return op.Op != "remote error" // which is an alert of TLS
@@ -89,8 +89,8 @@ func Connect(o ExternalOptions) (*Server, error) {
 const dialAttempts = 10
 
 // dial is [nats.Connect], which fails on a machine that is held up meanwhile: a
-// server whose client takes two seconds to say who it is pings it, and the client
-// expects nothing but a PONG.
+// server pings a client whose CONNECT takes two seconds, and the client expects
+// nothing but a PONG then.
 func dial(url string, opts ...nats.Option) (conn *nats.Conn, err error) {
 	for range dialAttempts {
 		conn, err = nats.Connect(url, opts...)

@@ -64,8 +64,8 @@ func (i *instance) start() error {
 	return nil
 }
 
-// open runs a server on the files. Nobody is let in unless it has found all of
-// its streams: one that is missing would be made anew, empty.
+// open runs a server on the files. It admits no clients unless it has found all of
+// its streams: a missing one would be made anew, empty.
 func (i *instance) open() error {
 	if err := os.MkdirAll(i.dir, 0o700); err != nil {
 		return fmt.Errorf("natsd: make the %s directory: %w", i.name, err)
@@ -132,9 +132,8 @@ func (i *instance) check() error {
 	return i.trouble
 }
 
-// sick says why the server will not store what comes, nil if it does as far as
-// it knows. A stream that could not be written once takes nothing more, and
-// does not even answer, whatever room there is later.
+// sick fails if the server is known not to store messages. A stream with one failed
+// write takes no more, and does not even answer, even if there is room later.
 func (i *instance) sick() error {
 	i.mu.Lock()
 	srv := i.server
@@ -152,7 +151,7 @@ func (i *instance) sick() error {
 }
 
 // close stops the server, if there is one, and waits until its files are
-// closed. Until it is open again, whoever asks learns so at once.
+// closed. Until it is open again, requests fail at once.
 func (i *instance) close(why error) {
 	i.mu.Lock()
 	srv := i.server
@@ -169,8 +168,8 @@ const (
 	probeFiles = 32      // that it must be possible to open
 )
 
-// probe fails unless there is some room on the disk, what is written gets
-// there, and files can be opened.
+// probe fails unless there is some room on the disk, a written file arrives there,
+// and files can be opened.
 func (i *instance) probe() (err error) {
 	path := filepath.Join(i.dir, "probe")
 	defer os.Remove(path)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// logger passes on what goes wrong in an embedded server and drops the rest.
-// Warnings are for debugging: they come with every start after a crash, when
-// the server rebuilds its indexes. What goes wrong in the same way again, as each
-// attempt to reach a server that is away, is told once a minute.
+// logger passes on the errors of an embedded server and drops the rest. Warnings
+// are for debugging: they come with every start after a crash, when the server
+// rebuilds its indexes. A repeated error, such as a failed attempt to reach a
+// server that is away, is logged once a minute.
 type logger struct {
 	log   *slog.Logger
 	mu    sync.Mutex
@@ -25,12 +25,12 @@ type logger struct {
 
 func newLogger(log *slog.Logger) *logger { return &logger{log: log, alarm: make(chan struct{}, 1)} }
 
-// writeError is in what NATS says when a file could not be written: it does
-// not write to that stream again, and nothing but the log tells of all cases.
+// writeError is in the message of NATS for a failed write of a file: it does not
+// write to that stream again, and nothing but the log tells of all cases.
 const writeError = "critical write error"
 
-// awayError is in what NATS says at each attempt to reach a server that is not
-// there, which the bridge tells in its own words.
+// awayError is in the message of NATS for each attempt to reach a server that is
+// not there, which the bridge reports in its own words.
 const awayError = "trying to connect to route"
 
 // Errorf notices as well that the server's files have failed. Errors that follow

@@ -11,8 +11,8 @@ const (
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = 2 * time.Second
 
-	// hopeless is the number of times that a server may fail to open on a disk that takes
-	// what is written, before somebody else has to see to it.
+	// hopeless is the number of times that a server may fail to open on a disk that takes writes,
+	// before an operator has to see to it.
 	hopeless = 5
 )
 

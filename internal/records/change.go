@@ -16,7 +16,7 @@ const Attempts = 32
 // edit gets the present record and its revision, nil and 0 if there is none. It
 // returns the record to stand there, or nil for none; Change writes nothing if
 // that is the [Same] as before. An error of edit ends the change. edit is called
-// again when somebody else changed the record meanwhile, and must not keep
+// again when another writer changed the record meanwhile, and must not keep
 // anything from a call before.
 //
 // The error is that of edit or of the table: 3003 after [Attempts] lost races.
@@ -51,8 +51,8 @@ func replace[T any](ctx context.Context, t Table[T], key string, old, value *T, 
 	return t.Update(ctx, key, value, held)
 }
 
-// Raced reports whether a write failed because of somebody else's: the record
-// was changed, created or removed since it was read.
+// Raced reports whether a write failed because of another one: the record was
+// changed, created or removed since it was read.
 func Raced(err error) bool {
 	switch protocol.CodeOf(err) {
 	case protocol.RevisionConflict, protocol.AlreadyExists, protocol.NotFound:

@@ -9,9 +9,9 @@ import (
 	"iter"
 )
 
-// A Table keeps records of one kind durably, by key. A *T that went into a table
-// or came out of it is shared by everybody and must never be changed. A write
-// returns when it is durable and every read sees it.
+// A Table keeps records of one kind durably, by key. A *T that went into a table or
+// came out of it is shared by all users of the table and must never be changed. A
+// write returns when it is durable and every read sees it.
 //
 // All methods may be called by many goroutines at the same time.
 type Table[T any] interface {
@@ -25,7 +25,7 @@ type Table[T any] interface {
 	// Create stores a record at a key that holds nothing; 3002 if it holds
 	// something.
 	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
-	// Put stores a record, whatever the key holds.
+	// Put stores a record, in place of any other at the key.
 	Put(ctx context.Context, key string, v *T) (revision uint64, err error)
 	// Update stores a record at a key that holds the revision expect; 3003 if it
 	// holds another, or nothing.
@@ -40,9 +40,9 @@ type Table[T any] interface {
 	OnChange(fn func(key string, old, new *T))
 }
 
-// A Versioned record says which version of the schema it needs. A bridge that
-// knows only lower ones refuses the record, and the state that it is part of,
-// instead of losing what it does not know. Records of other types have 1.
+// A Versioned record says which version of the schema it needs. A bridge that knows
+// only lower ones refuses the record, and the state that it is part of, instead of
+// losing the unknown fields. Records of other types have 1.
 type Versioned interface {
 	Schema() int
 }

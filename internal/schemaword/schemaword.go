@@ -1,6 +1,6 @@
 // Package schemaword finds the keywords of a JSON Schema that are probably
-// misspelt. Validators pass over what they do not know: "maxmum" switches a
-// limit off, and nobody is told.
+// misspelt. Validators ignore unknown keywords: "maxmum" switches a limit off
+// without an error.
 package schemaword
 
 import (

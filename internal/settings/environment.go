@@ -16,17 +16,17 @@ import (
 // envPrefix begins the names of all variables of AI Bridge.
 const envPrefix = "AIBRIDGE_"
 
-// otherVariables are those that are no settings: of the configuration, the
-// command line, the MCP script, and what scripts of skills are told.
+// otherVariables are the variables that are no settings: of the configuration, the
+// command line, the MCP script, and those passed to scripts of skills.
 var otherVariables = []string{
 	"CONFIG", "LLM_API_KEY", "PKI_PASSPHRASE",
 	"URL", "DATA", "ROOT", "CA", "CERT", "KEY", "TOKEN", "API_KEY", "MCP_URL", "BIN", "TIMEOUT",
 	"SKILL_ID", "SKILL_VERSION", "SKILL_DIR", "CAPABILITY_ID", "AGENT_ID", "CALL_ID", "TRACE_ID", "DEADLINE_MS",
 }
 
-// foreignVariables are made by others: Kubernetes tells of a Service that is
-// called aibridge, scripts of skills are told parameters, and aibridge bench
-// tells the processes that it starts.
+// foreignVariables are set by others: Kubernetes sets some for a Service that is
+// called aibridge, agents pass parameters to scripts of skills in some, and
+// aibridge bench uses some for its processes.
 var foreignVariables = regexp.MustCompile(`^(([A-Z0-9_]+_)?SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|([A-Z0-9_]+_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|PARAM_.+|BENCH_.+)$`)
 
 // CheckEnvironment refuses variables AIBRIDGE_… that are probably misspelt: they

@@ -15,8 +15,8 @@ import (
 const inside = "AIBRIDGE_SMALL_DISK"
 
 // Run runs a test, which must not be a subtest, in another process that has a
-// disk of that many bytes at dir. It is skipped where the system does not let
-// everybody mount file systems for themselves.
+// disk of that many bytes at dir. It is skipped where the system does not let all
+// users mount file systems for themselves.
 func Run(t *testing.T, bytes int64, test func(t *testing.T, d *Disk)) {
 	t.Helper()
 	if os.Getenv(inside) != "" {

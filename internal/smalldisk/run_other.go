@@ -4,7 +4,7 @@ package smalldisk
 
 import "testing"
 
-// Run skips the test: only Linux lets everybody mount file systems.
+// Run skips the test: only Linux lets all users mount file systems.
 func Run(t *testing.T, _ int64, _ func(t *testing.T, d *Disk)) {
 	t.Skip("no disk of our own on this system")
 }

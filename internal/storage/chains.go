@@ -12,8 +12,9 @@ import (
 	"github.com/aibridge/aibridge/security/seal"
 )
 
-// A chainRecord is what the bridges that share a state know of the chain of one: its
-// key, so that each of them can verify it, sealed under the key that they share.
+// A chainRecord is the record of one bridge's chain for all bridges that share a
+// state: its key, so that each of them can verify it, sealed under the key that
+// they share.
 type chainRecord struct {
 	Bridge string    `json:"bridge"`
 	Chain  string    `json:"chain"`
@@ -155,8 +156,8 @@ func (c *Chains) Others(ctx context.Context, live func(bridge string) bool) ([]a
 	return all, nil
 }
 
-// Close has a trail say where the chain of a bridge ends that has ended, unless
-// somebody has.
+// Close records in a trail the end of the chain of a bridge that has ended, unless
+// another bridge has.
 func (c *Chains) Close(ctx context.Context, t *audit.Trail, chain audit.Chain) error {
 	if chain.Log == nil {
 		return nil
@@ -167,7 +168,7 @@ func (c *Chains) Close(ctx context.Context, t *audit.Trail, chain audit.Chain) e
 	}
 	r, revision, there := c.table.Get(name)
 	if !there {
-		return nil // of a bridge whose key nobody has
+		return nil // of a bridge whose key is lost
 	}
 	if r.Closed != "" {
 		closedAt, _ = audit.ParseHead(r.Closed) // one that is none is no head

@@ -25,8 +25,8 @@ func Connect(c config.Config, log *slog.Logger) (*natsd.Server, error) {
 }
 
 // OpenStore opens the store, with the options that only a serving bridge
-// has, nil for none. NATS in this process answers as soon as the disk does: a
-// write is not given up before whoever waits for it.
+// has, nil for none. NATS in this process answers as soon as the disk does: a write
+// is not given up before its waiting caller.
 func OpenStore(ctx context.Context, nats *natsd.Server, c config.Config, log *slog.Logger, serving func(*store.Options)) (*store.Store, error) {
 	options := store.Options{
 		Prefix:     c.Root,

@@ -83,7 +83,7 @@ func (o *Options) form(ctx context.Context, nats *natsd.Server) error {
 	return o.awaitFirst(ctx, nats)
 }
 
-// waits tells whom the bridge waits for.
+// waits reports why the bridge waits.
 func (o *Options) waits(reason string) {
 	o.Waiting(reason)
 	o.Log.Info("waiting", "why", reason)
@@ -153,8 +153,8 @@ func wasAlone(c config.Config) (bool, error) {
 	return at == "", err
 }
 
-// movedTo says where the state of a bridge that was alone is now, "" if it is
-// where it was.
+// movedTo is the present place of the state of a bridge that was alone, "" if it
+// has not moved.
 func movedTo(c config.Config) (string, error) {
 	text, err := os.ReadFile(filepath.Join(aloneDir(c), movedFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,10 +163,10 @@ func movedTo(c config.Config) (string, error) {
 	return string(text), err
 }
 
-// bring copies the state that the bridge had alone into the cluster, which nobody
-// uses yet. It stays where it was, marked as moved. A crash before the mark leaves
-// a cluster that has not begun, and the copy is made again; so it is when the
-// servers, which may still choose who leads, do not take it.
+// bring copies the state that the bridge had alone into the cluster, which is not
+// used yet. It stays where it was, marked as moved. A crash before the mark leaves
+// a cluster that has not begun, and the copy is made again; likewise when the
+// servers, which may still be electing leaders, do not take it.
 func (o *Options) bring(ctx context.Context, nats *natsd.Server) error {
 	o.waits("this bridge brings its state into the cluster")
 	for began := time.Now(); ; {

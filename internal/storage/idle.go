@@ -52,8 +52,8 @@ func Restore(ctx context.Context, c config.Config, r io.Reader, force bool) (sum
 }
 
 // VerifyAudit checks the audit trail in the data folder of a bridge that is not
-// running, and with an external NATS those of all bridges there. Heads are what
-// earlier verifications ended with, see [audit.ParseHeads].
+// running, and with an external NATS those of all bridges there. Heads are the
+// heads that earlier verifications printed, see [audit.ParseHeads].
 func VerifyAudit(ctx context.Context, c config.Config, heads ...string) (all audit.Verification, err error) {
 	noted, err := audit.ParseHeads(c.ID, heads)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	lastConnectWait  = 5 * time.Second
 )
 
-// reach reaches NATS. An external one that is away is waited for.
+// reach connects to NATS. It waits for an external one that is away.
 func (o *Options) reach(ctx context.Context) (*natsd.Server, error) {
 	for wait := firstConnectWait; ; wait = min(2*wait, lastConnectWait) {
 		nats, err := Connect(o.Config, o.Log)
@@ -144,7 +144,7 @@ func Fingerprints(c *config.Config, versions ...*masterkey.File) (map[string]str
 // that work together: what they store and tell each other comes in pieces of it.
 const leastPayload = 256 << 10
 
-// checkPayload compares what NATS takes with what clients may send.
+// checkPayload compares the largest message of NATS with the largest packet of clients.
 func (o *Options) checkPayload(nats *natsd.Server) error {
 	most, needed := nats.State().MaxPayload(), int64(o.Config.Limits.Payload)+64<<10
 	if most >= needed {

@@ -141,7 +141,7 @@ func (s *Storage) Ended(ctx context.Context) error {
 			s.log.Warn("the others will find out that this bridge has ended", "error", err)
 		}
 	}
-	s.NATS.Cut() // whatever is stored from now on is another bridge's
+	s.NATS.Cut() // all later writes are another bridge's
 	return err
 }
 

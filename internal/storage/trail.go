@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// Files of the audit trail in the data folder. The key belongs where the
-// record is not: whoever has both can forge it.
+// Files of the audit trail in the data folder. The key belongs where the record is
+// not: with both the trail can be forged.
 const (
 	TrailKey  = "audit.key"
 	trailHead = "audit.head"

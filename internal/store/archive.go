@@ -17,9 +17,9 @@ import (
 // An archive is a gzipped tar. Its files hold one JSON object a line: the
 // registry's in registry/000001.jsonl and so on, the claims' in
 // claims/000001.jsonl, the journal's in mqtt-values/000001.jsonl and
-// mqtt-log/000001.jsonl, the audit trails' in audit/000001.jsonl, and what the
-// bridge keeps in files in files/000001.jsonl. The last file, manifest.json,
-// names them all with their SHA-256 sums; an archive without it is incomplete.
+// mqtt-log/000001.jsonl, the audit trails' in audit/000001.jsonl, and the bridge's
+// own files in files/000001.jsonl. The last file, manifest.json, names them all
+// with their SHA-256 sums; an archive without it is incomplete.
 
 const (
 	archiveFormat   = "aibridge-backup"
@@ -31,8 +31,8 @@ const (
 	entriesSection  = "mqtt-log"
 	auditSection    = "audit"
 
-	// partSize is after how many bytes a file of an archive is closed and
-	// the next begun: so much is held in memory at once.
+	// partSize is the number of bytes after which a file of an archive is closed
+	// and the next begun: so much is held in memory at once.
 	partSize = 4 << 20
 	// maxPart is the buffer of a reader, in bytes: a part and one line more.
 	maxPart = partSize + 2*maxRecord

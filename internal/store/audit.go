@@ -122,7 +122,7 @@ func (a *AuditLog) Get(ctx context.Context, position uint64) ([]byte, error) {
 }
 
 // Read calls f for every group, the oldest first. A group that is missing in
-// between is passed over: to notice that is what the trail itself is made for.
+// between is passed over: the trail's own chain of hashes shows that.
 func (a *AuditLog) Read(ctx context.Context, f func(position uint64, group []byte) error) error {
 	return readStream(ctx, a.log.nc, a.log.stream, func(m message) error { return f(m.seq, groupOf(m.Data)) })
 }

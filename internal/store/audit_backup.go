@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An auditLine is one group of a bridge's audit trail in an archive. Its
-// entries are chained by hashes, which nobody without the key can redo.
+// An auditLine is one group of a bridge's audit trail in an archive. Its entries
+// are chained by hashes, which cannot be redone without the key.
 type auditLine struct {
 	Bridge string `json:"bridge"` // as in the stream's name
 	Group  []byte `json:"group"`
@@ -122,8 +122,8 @@ func (s *Store) HasAuditLog(ctx context.Context, bridge string) (bool, error) {
 }
 
 // MoveTrail takes the trail that an earlier version has kept in a stream into a
-// local one, and deletes the stream once synced has returned. Taken is how many
-// groups it has already, from an attempt that broke off.
+// local one, and deletes the stream once synced has returned. Taken is the number
+// of groups it has already, from an attempt that broke off.
 func (s *Store) MoveTrail(ctx context.Context, bridge string, to LocalTrail, taken func() (int, error), synced func() error) (moved int, err error) {
 	stream, _ := auditNames(s.options.Prefix, trailName(bridge))
 	if there, err := s.HasAuditLog(ctx, bridge); !there || err != nil {

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// BackupOptions say what a backup has besides the store, and who hears of it.
+// BackupOptions hold the sources of a backup besides the store, and the listeners to its
+// progress.
 type BackupOptions struct {
 	Files []FileSource // copied last, in this order
 
@@ -33,9 +34,9 @@ type Progress struct {
 // Backup writes an archive of the registry, the claims, the journal, the audit trails and
 // the files of the sources, and returns its manifest. It may run while the store is used:
 // the registry is copied as it was at one revision, between two atomic changes;
-// everything else is copied after it, files last, so that what the registry refers to is
-// there. Whatever was acknowledged before the call is in the archive. It needs little
-// memory but for the journal. The store need not be loaded.
+// everything else is copied after it, files last, so that the files that the registry refers to are
+// there. All writes acknowledged before the call are in the archive. It needs little memory except
+// for the journal. The store need not be loaded.
 func (s *Store) Backup(ctx context.Context, w io.Writer, o BackupOptions) (*Manifest, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -66,7 +66,7 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	return s.commitGuarded(ctx, ops, guards)
 }
 
-// commitGuarded commits the ops, again with other guards if the ones it has do
+// commitGuarded commits the ops, and again with other guards if the present ones do
 // not hold and that is no reason to fail.
 func (s *Store) commitGuarded(ctx context.Context, ops []Op, guards []uint64) error {
 	for range writeAttempts {

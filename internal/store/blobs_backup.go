@@ -58,8 +58,8 @@ func (b *Blobs) Clear(ctx context.Context) error {
 // Folder implements [FileTarget]: there are none.
 func (b *Blobs) Folder(context.Context, string) error { return nil }
 
-// File implements [FileTarget]. The blob has the key that it had, so that what
-// refers to it finds it, even if it was kept in a folder.
+// File implements [FileTarget]. The blob keeps its key, so that records that refer
+// to it find it, even if it was kept in a folder.
 func (b *Blobs) File(ctx context.Context, key string) (RestoredFile, error) {
 	o, err := b.begin(ctx, key)
 	if err != nil {

@@ -32,13 +32,13 @@ const (
 )
 
 // An object is a blob being written, in the layout of NATS's object stores:
-// chunks on a subject of their own, and then what tells of them.
+// chunks on a subject of their own, and then the message with their metadata.
 //
-// The client's own Put will not do. When a message finds nobody to take it,
-// as happens whenever another server of a cluster takes over, Put sends it
-// again later: with what its buffer holds by then, which is another chunk, and
-// behind those that were sent meanwhile. Here nothing is sent twice. An object
-// counts if every chunk was acknowledged, in order, before it is told of.
+// The client's own Put will not do. When a message finds no leader, as happens
+// whenever another server of a cluster takes over, Put sends it again later: with
+// the present content of its buffer, which is another chunk, and behind those that
+// were sent meanwhile. Here nothing is sent twice. The metadata is sent only once
+// every chunk was acknowledged, in order.
 type object struct {
 	blobs *Blobs
 	ctx   context.Context // of its writing
@@ -200,8 +200,8 @@ func (o *object) tell() error {
 	return err
 }
 
-// hear waits a little for what becomes of every chunk that was sent: one that
-// is stored after the others were taken away would stay for ever.
+// hear waits a little for the acknowledgements of all chunks that were sent: one
+// that is stored after the purge of the others would stay for ever.
 func (o *object) hear() {
 	ctx, cancel := context.WithTimeout(o.ctx, abortTimeout)
 	defer cancel()
@@ -213,7 +213,7 @@ func (o *object) hear() {
 	}
 }
 
-// end lets go of what writing needs.
+// end releases the subscription and the buffers of writing.
 func (o *object) end() {
 	if !o.ended {
 		o.ended = true
@@ -222,12 +222,12 @@ func (o *object) end() {
 	}
 }
 
-// abortTimeout bounds how long chunks that nobody needs are taken away.
+// abortTimeout bounds the purge of chunks that are not needed.
 const abortTimeout = 2 * time.Second
 
 // Abort implements [vfs.Blob]. The chunks that are there are purged. If the
-// object was told of after all, it has none and nobody refers to it, so that
-// it is collected.
+// metadata was stored after all, the object has no chunks and no record names it,
+// so that it is collected.
 func (o *object) Abort() {
 	if o.ended {
 		return

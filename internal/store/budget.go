@@ -7,16 +7,16 @@ import "github.com/aibridge/aibridge/protocol"
 type Budget interface {
 	// Reserve counts one more record of a party, or refuses it: 3004.
 	Reserve(owner protocol.Party) *protocol.Error
-	// Count counts more records of a party, or fewer, whatever it may have.
+	// Count counts more records of a party, or fewer, without a check of its limit.
 	Count(owner protocol.Party, records int)
 }
 
-// Owned is a record that uses up a party's budget. A party without an id is that of a
-// space: the record is nobody's in it.
+// Owned is a record that uses up a party's budget. A party without an id is that of
+// a space: the record uses only the space's budget.
 type Owned interface{ KeptFor() protocol.Party }
 
-// ownerOf is whose budget a record uses up, nobody's if there is none or it says
-// nothing.
+// ownerOf is the party whose budget a record uses, the zero party if there is no
+// record or it is not [Owned].
 func ownerOf[T any](record *T) (owner protocol.Party) {
 	if owned, ok := any(record).(Owned); ok && record != nil {
 		owner = owned.KeptFor()

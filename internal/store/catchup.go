@@ -6,7 +6,7 @@ import (
 )
 
 // A catchUp asks NATS for the last revision of the registry, for all callers that
-// want to know at the same time.
+// need it at the same time.
 type catchUp struct {
 	mu      sync.Mutex
 	running bool

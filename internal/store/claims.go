@@ -20,11 +20,10 @@ import (
 const (
 	// maxGroup bounds a record of claims, in bytes.
 	maxGroup = 512 << 10
-	// noteAfter is the time when what nobody waits for, and was not stored, is tried
-	// again.
+	// noteAfter is the time after which notes that were not stored are tried again.
 	noteAfter = 100 * time.Millisecond
-	// noteWithin is the time within which what nobody waits for is stored by itself,
-	// unless a claim takes it along before.
+	// noteWithin is the time within which notes are stored by themselves, unless a
+	// claim takes them along before.
 	noteWithin = 10 * time.Millisecond
 	// lastTimeout is the time that a store that is closed takes at most to store such.
 	lastTimeout = time.Second
@@ -51,7 +50,7 @@ type Claims struct {
 	mu        sync.Mutex
 	full      []*group // that are to be stored before the one that gathers
 	gathering *group
-	due       *time.Timer // that has what nobody waits for stored; stopped while there is none
+	due       *time.Timer // stores waiting notes; stopped while there are none
 }
 
 var _ commands.Claims = (*Claims)(nil)
@@ -61,7 +60,7 @@ type group struct {
 	record  []byte
 	claims  int
 	expires time.Time     // of the claim that lasts longest
-	notes   []part        // what nobody waits for, and is stored however late
+	notes   []part        // parts without a waiting caller, which are stored however late
 	done    chan struct{} // closed when err is final
 	err     error
 }
@@ -90,8 +89,8 @@ func newClaims(s *Store) *Claims {
 func (s *Store) Claims() *Claims { return s.claims }
 
 // Claim returns when the claim is durable: it will be among the pending ones
-// of the next process that opens the store, until it expires. On an error it
-// may or may not be.
+// of the next process that opens the store, until it expires. On an error it may or
+// may not be stored.
 func (c *Claims) Claim(ctx context.Context, claim commands.Claim) error {
 	if life := c.store.options.ClaimLife; time.Until(claim.Expires) > life {
 		return fmt.Errorf("store: a claim until %v outlives the %v that claims are kept", claim.Expires, life)
@@ -114,9 +113,9 @@ func (c *Claims) append(record []byte, claim commands.Claim) []byte {
 	return appendClaim(record, claim)
 }
 
-// note has something about a claim stored that nobody here waits for, behind all that
-// came before it, with the next claim or within noteWithin. Others may wait for it elsewhere: where it cannot be stored, it is
-// tried again until the claim expires.
+// note has a note about a claim stored, for which no caller waits here, behind all that came before
+// it, with the next claim or within noteWithin. Other bridges may wait for it: if it cannot be
+// stored, it is tried again until the claim expires.
 func (c *Claims) note(claim commands.Claim, size int, item func(record []byte) []byte) {
 	c.mu.Lock()
 	if g := c.gathering; g.claims > 0 && len(g.record)+size > maxGroup {
@@ -230,8 +229,8 @@ func (g *group) add(claim commands.Claim, item func(record []byte) []byte) {
 	}
 }
 
-// writeLast stores the notes that wait when the store is closed, if NATS answers: what
-// became of the last requests is what they are repeated for. Claims that wait have been
+// writeLast stores the notes that wait when the store is closed, if NATS answers:
+// repeats of the last requests need their outcomes. Claims that wait have been
 // refused.
 func (c *Claims) writeLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTimeout)
@@ -258,7 +257,7 @@ func (c *Claims) write() {
 			c.writeLast()
 			return
 		}
-		runtime.Gosched() // others who are about to claim join the record
+		runtime.Gosched() // other calls that are about to claim join the record
 		g, more := c.take()
 		if g.claims == 0 {
 			continue

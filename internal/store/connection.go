@@ -137,7 +137,7 @@ func unavailable(err error) error {
 	return unconfirmed(err, "the store did not confirm the write, which may have happened")
 }
 
-// unread is the error of what could not be read.
+// unread is the error of a failed read.
 func unread(err error) error { return unconfirmed(err, "the store does not answer") }
 
 // unconfirmed is the error of an unanswered request, with the text sent for an unknown

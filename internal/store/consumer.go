@@ -209,8 +209,8 @@ func (c *consumer) control(msg *nats.Msg) error {
 	if msg.Reply != "" { // flow control wants an answer
 		return msg.Respond(nil)
 	}
-	// A heartbeat tells how much was sent, and whom to wake if an answer to
-	// flow control was lost.
+	// A heartbeat tells how much was sent, and the subject to answer if an answer
+	// to flow control was lost.
 	if last := msg.Header.Get("Nats-Last-Consumer"); last != "" && last != strconv.FormatUint(c.delivered, 10) {
 		return errGap
 	}

@@ -72,7 +72,7 @@ func (w *FileWriter) Folder(path string) error {
 	return w.archive.line(fileLine{Place: w.place, Path: path, Folder: true})
 }
 
-// File adds a file with what r has until it ends.
+// File adds a file with the content of r.
 func (w *FileWriter) File(path string, r io.Reader) error {
 	if w.piece == nil {
 		w.piece = make([]byte, filePiece)

@@ -41,8 +41,8 @@ func (s *Store) OpenJournal(ctx context.Context) (*Journal, error) {
 }
 
 // OpenJournalOf returns the journal of another bridge of the cluster, which has
-// ended. To load it takes it away from whatever still writes to it. When it is
-// taken away in turn, its writes fail, and the store goes on.
+// ended. Loading it fences off every process that still writes to it. When it is
+// fenced off in turn, its writes fail, and the store goes on.
 func (s *Store) OpenJournalOf(ctx context.Context, node string) (*Journal, error) {
 	quiet := func(ctx context.Context, l *connection, config jetstream.StreamConfig) error { // the bridge can do without
 		return makeStream(ctx, l.conn, config)
@@ -57,7 +57,7 @@ func (s *Store) OpenJournalOf(ctx context.Context, node string) (*Journal, error
 }
 
 // HasJournalOf reports whether there is a journal of a bridge, or for "" the one
-// that goes from whoever works to whoever takes over.
+// that each active bridge takes over from the one before.
 func (s *Store) HasJournalOf(ctx context.Context, node string) (bool, error) {
 	info, err := inspect(ctx, s.flow, newJournalNames(s.options.Prefix, node).values)
 	if isMissing(err) {
@@ -103,8 +103,8 @@ type journalNames struct {
 	extent, extentSubject   string
 }
 
-// newJournalNames are the names of the journal of a node, or of the one that
-// goes from whoever works to whoever takes over.
+// newJournalNames are the names of the journal of a node, or for "" of the one that
+// each active bridge takes over from the one before.
 func newJournalNames(prefix, node string) journalNames {
 	if node != "" {
 		node = trailName(node)
@@ -185,10 +185,10 @@ func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte)
 }
 
 // Write makes changes durable: the values, then the entry, if it is not empty,
-// of which it returns the sequence. Either part is one record, whatever its
-// size, and so is stored whole or not at all; the entry only when the values
-// are. After an error the same write may be repeated, and is not stored twice.
-// Each message of a record, up to 1 MiB, takes [Options.WriteTimeout] at most.
+// of which it returns the sequence. Either part is one record of any size, and so
+// is stored whole or not at all; the entry only when the values are. After an error
+// the same write may be repeated, and is not stored twice. Each message of a
+// record, up to 1 MiB, takes [Options.WriteTimeout] at most.
 func (j *Journal) Write(ctx context.Context, keyed []KeyedValue, entry []byte) (seq uint64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

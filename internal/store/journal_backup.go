@@ -32,9 +32,9 @@ const backupAttempts = 5
 
 // backupJournal copies the journal: the values as they are at one moment,
 // then the entries up to a later one. It may be in use, by another process
-// too. Its content is in memory meanwhile. Journals of the bridges of a cluster
-// that all work become one, with what their clients retained: such as a bridge
-// has that works alone.
+// too. Its content is in memory meanwhile. The journals of the bridges of a cluster
+// that all work are merged into one, with the retained messages of their clients:
+// the form for a bridge that works alone.
 func (s *Store) backupJournal(ctx context.Context, archive *archiveWriter) error {
 	c, err := s.copyJournals(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *Store) copyJournals(ctx context.Context) (c broker.JournalCopy, err err
 	return c, s.copyRetained(ctx, c.Values)
 }
 
-// copyEach copies the journals of bridges, and the one that goes from whoever works to
-// whoever takes over.
+// copyEach copies the journals of bridges, and the one that each active bridge
+// takes over from the one before.
 func (s *Store) copyEach(ctx context.Context, nodes []string) (all []broker.JournalCopy, err error) {
 	alone, err := s.HasJournalOf(ctx, "")
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *Store) copyEach(ctx context.Context, nodes []string) (all []broker.Jour
 	return all, nil
 }
 
-// copyJournal copies the journal of a bridge, or for "" the one that goes from whoever
-// works to whoever takes over.
+// copyJournal copies the journal of a bridge, or for "" the one that each active
+// bridge takes over from the one before.
 func (s *Store) copyJournal(ctx context.Context, node string) (c broker.JournalCopy, err error) {
 	j, err := s.OpenJournalOf(ctx, node) // so that the streams are there
 	if err != nil {

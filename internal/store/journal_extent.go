@@ -175,7 +175,7 @@ func (k *extentKeeper) begin(ctx context.Context) error {
 	return nil
 }
 
-// end has the extent not be kept any more, once it is up to date.
+// end brings the extent up to date and stops keeping it.
 func (k *extentKeeper) end() {
 	close(k.quit)
 	<-k.done

@@ -27,7 +27,7 @@ type Members struct {
 
 var _ cluster.Stream = (*Members)(nil)
 
-// proofLife is the time that what a candidate writes stays.
+// proofLife is the time that a candidate's message stays.
 const proofLife = time.Minute
 
 // HasMembers reports whether there is a stream of members, which bridges of a
@@ -51,8 +51,8 @@ func HasMembers(ctx context.Context, conn *nats.Conn, prefix string) (bool, erro
 const membersStream = "-cluster"
 
 // OpenMembers makes the stream of the members if it is missing. While NATS
-// cannot answer, as when the servers of a cluster choose who leads, it is tried
-// again until ctx ends; waiting is told why.
+// cannot answer, as while the servers of a cluster elect a leader, it is tried
+// again until ctx ends; waiting is called with the reason.
 func OpenMembers(ctx context.Context, conn *nats.Conn, prefix string, replicas int, waiting func(error)) (*Members, error) {
 	if !prefixRule.MatchString(prefix) {
 		return nil, fmt.Errorf("store: the prefix %q must match %s", prefix, prefixRule)
@@ -179,7 +179,7 @@ const (
 )
 
 // Unplaced reports whether NATS has fewer servers than a stream is to have copies,
-// as one has whose servers do not know each other yet.
+// as while its servers do not know each other yet.
 func Unplaced(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == noPeers
@@ -192,8 +192,8 @@ func TooFewServers(err error) bool {
 	return errors.As(err, &api) && (api.ErrorCode == noPeers || api.ErrorCode == notClustered)
 }
 
-// Passing reports whether NATS could not be reached or not answer, as it cannot
-// while the servers of a cluster start or choose who leads.
+// Passing reports whether NATS could not be reached or not answer, as while the
+// servers of a cluster start or elect leaders.
 func Passing(err error) bool {
 	var api *jetstream.APIError
 	var refused *apiError

@@ -15,10 +15,10 @@ const startPatience = time.Minute
 
 type patientKey struct{}
 
-// Patiently is ctx for a bridge that starts: with it, the store waits up to a minute
-// where it else says after some seconds that NATS does not answer. The servers of a
-// cluster choose anew who leads when one of them comes back, so a bridge that brings
-// its server along starts in the very moment in which nobody does.
+// Patiently is ctx for a bridge that starts: with it, the store waits up to a
+// minute where it otherwise fails after some seconds without an answer of NATS. The
+// servers of a cluster elect leaders anew when one of them comes back, so a bridge
+// with a server of its own starts in the very moment without leaders.
 func Patiently(ctx context.Context) context.Context {
 	return context.WithValue(ctx, patientKey{}, true)
 }
@@ -39,8 +39,8 @@ func patience(ctx context.Context, timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// askOnce asks, and reports whether to ask again: when nobody answers in time, and if
-// ctx is patient, when NATS cannot answer at the moment.
+// askOnce asks, and reports whether to ask again: without an answer in time, and if
+// ctx is patient, also when NATS cannot answer at the moment.
 func askOnce(ctx context.Context, l *connection, msg *nats.Msg, timeout time.Duration) (data []byte, again bool, err error) {
 	attempt, done := context.WithTimeout(ctx, timeout)
 	defer done()

@@ -48,7 +48,7 @@ func (p *position) wait(ctx context.Context, revision uint64) error {
 	return ctx.Err()
 }
 
-// advance moves the position and wakes those who waited for it.
+// advance moves the position and wakes its waiters.
 func (p *position) advance(revision uint64) {
 	p.at.Store(revision)
 	if p.waiting.Load() == 0 {

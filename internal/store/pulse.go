@@ -108,8 +108,8 @@ func (p *pulse) beat() {
 	}
 }
 
-// look asks each stream how it is, and writes to those that nobody else would
-// soon, so that one failure is not remembered for ever.
+// look checks each stream, and writes to those that get no other writes soon, so
+// that one failure is not remembered for ever.
 func (p *pulse) look() {
 	p.mu.Lock()
 	streams := append([]*watched(nil), p.streams...)

@@ -9,9 +9,9 @@ import (
 	"github.com/aibridge/aibridge/internal/records"
 )
 
-// schema is the highest version of what records hold. It rises when older
-// bridges could not read new records; they then refuse them by name. A record
-// has the lowest version that tells all it holds, see [records.Versioned].
+// schema is the highest version of the fields of records. It rises when older
+// bridges could not read new records; they then refuse them by name. A record has
+// the lowest version that covers its fields, see [records.Versioned].
 const schema = 3
 
 // A stored value is {"v":SCHEMA,"d":VALUE}, written exactly so.

@@ -34,8 +34,8 @@ type recordLog struct {
 	sent  int    // how many of its messages were acknowledged
 
 	reach      *reach
-	beforeTrim func(context.Context) error // nil if nobody keeps the reach
-	taken      func(stream string) error   // is told that another process writes to the log, and says so
+	beforeTrim func(context.Context) error // nil if the reach is not kept
+	taken      func(stream string) error   // called when another process writes to the log; its error is returned
 
 	scratch []byte
 }

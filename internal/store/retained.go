@@ -29,8 +29,8 @@ type RetainedLog struct {
 const (
 	// retainedStream follows the prefix in the stream's name.
 	retainedStream = "-retained"
-	// removedFor is the time that it is kept that a key is gone. Who follows the stream
-	// is never behind by as much.
+	// removedFor is the time that the removal of a key is kept. A follower of the
+	// stream is never behind by as much.
 	removedFor = time.Hour
 	// retainedAtOnce are the messages that are on their way to the stream at a time.
 	retainedAtOnce = 256

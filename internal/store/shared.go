@@ -13,13 +13,12 @@ import (
 
 // SharedClaims are the claims of all bridges of a cluster, in one log that each of
 // them follows: of the claims of a request the first in the log counts
-// (docs/decisions/0024). What became of the request comes behind it. It implements
+// (docs/decisions/0024). The outcome of the request comes behind it. It implements
 // [commands.SharedClaims].
 //
 // A bridge whose claim is stored waits until it has followed the log as far, and
 // then knows whether it was the first. One that was not waits for the answer of
-// the one that was; if that has ended without one, nobody knows what became of
-// the request.
+// the one that was; if that process has ended without one, the outcome is unknown.
 type SharedClaims struct {
 	*Claims
 	self  string                  // this process
@@ -46,7 +45,7 @@ type takenRequest struct {
 	expires time.Time
 	ended   bool
 	answer  []byte        // nil if it is not kept
-	changed chan struct{} // closed when it is ended or given up; nil if nobody waits
+	changed chan struct{} // closed when it is ended or given up; nil if none waits
 }
 
 const (
@@ -54,7 +53,7 @@ const (
 	mostAnswer = 64 << 10
 	// mostAnswers bounds those that are kept here.
 	mostAnswers = 64 << 20
-	// aliveEvery is the interval at which those who wait look whether the owner is alive.
+	// aliveEvery is the interval at which waiters check whether the owner is alive.
 	aliveEvery = 250 * time.Millisecond
 )
 
@@ -77,7 +76,7 @@ func (s *Store) ShareClaims(self string, alive func(owner string) bool) *SharedC
 func (*SharedClaims) Pending(func(commands.Claim) bool) {}
 
 // Claim returns nil if the claim of this process is the first. Otherwise it waits
-// for what became of the request and returns it as [commands.Taken]: 4012 if that
+// for the outcome of the request and returns it as [commands.Taken]: 4012 if that
 // is not known any more, 1005 if it was another request.
 func (c *SharedClaims) Claim(ctx context.Context, claim commands.Claim) error {
 	key := takenKey{claim.Principal, claim.RequestID}
@@ -107,7 +106,7 @@ func (c *SharedClaims) Claim(ctx context.Context, claim commands.Claim) error {
 type standing int
 
 const (
-	free  standing = iota // nobody's
+	free  standing = iota // not claimed
 	own                   // this process's, which has not run it
 	other                 // it was run, or another process does
 )
@@ -153,7 +152,7 @@ func (c *SharedClaims) propose(ctx context.Context, claim commands.Claim) error 
 	}
 }
 
-// outcome waits for what became of a request that another process has claimed.
+// outcome waits for the outcome of a request that another process has claimed.
 // again says that it was given up, and may be claimed.
 func (c *SharedClaims) outcome(ctx context.Context, key takenKey, t *takenRequest) (again bool, err error) {
 	look := time.NewTicker(aliveEvery)

@@ -39,16 +39,17 @@ type Options struct {
 	// nothing is reserved. When they would take more, claiming fails with 5001.
 	ClaimBytes int64
 
-	// Fence has the store take the logs and claims away from an earlier process
-	// that may still run, and know nothing of it: for who holds a [Lease].
+	// Fence has the store fence off an earlier process, which may still run
+	// unaware, from the logs and claims: for the holder of a [Lease].
 	Fence bool
 
 	// Node is the bridge whose journal and claims are used, where each of several
-	// bridges that work has its own; "" where one bridge works at a time, and
-	// whoever takes over goes on with those of the one before.
+	// active bridges has its own; "" where one bridge is active at a time, and each
+	// takes over those of the one before.
 	Node string
-	// Sure returns nil once this bridge cannot have been declared dead, and at the
-	// end of ctx why it may have been; optional. Nothing durable is written before.
+	// Sure returns nil once this bridge cannot have been declared dead, or the
+	// reason to doubt that when ctx ends; optional. Nothing durable is written
+	// before.
 	Sure func(ctx context.Context) error
 	// Full says why nothing may be stored that was not there before, or nil;
 	// optional. Existing records can be changed and removed all the same, and
@@ -217,12 +218,12 @@ func (s *Store) Check() error {
 	return s.pulse.check()
 }
 
-// Fenced yields why another process writes in this one's place, when
-// that is so: this one stores nothing there any more, and should end.
+// Fenced yields an error when another process writes in this one's place: this one
+// stores nothing there any more, and should end.
 func (s *Store) Fenced() <-chan error { return s.fenced }
 
-// fence tells that another process writes to a stream, and returns the error
-// for what failed for that reason.
+// fence notes that another process writes to a stream, and returns the error for
+// the writes that failed because of that.
 func (s *Store) fence(stream string) error {
 	s.metrics.fenced.WithLabelValues(whyTaken).Inc()
 	err := protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", stream)

@@ -19,9 +19,8 @@ const (
 	placeAttempts = 60 // after the first, to place a stream or to find one that was placed
 	placePause    = 500 * time.Millisecond
 
-	// askFirst bounds the first attempt. While the servers of a cluster choose
-	// who leads a stream, questions vanish, and one asked a moment later is
-	// answered.
+	// askFirst bounds the first attempt. While the servers of a cluster elect the
+	// leader of a stream, requests vanish, and one sent a moment later is answered.
 	askFirst = time.Second
 	askLast  = 16 * time.Second // the longest attempt
 )
@@ -181,9 +180,9 @@ func updateStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 	return js.UpdateStream(ctx, config)
 }
 
-// insist asks something of JetStream that may be asked again, when it was not
-// answered, or with the word that nobody leads: the servers of a cluster drop what
-// comes while they choose a leader, or make the same stream for somebody else.
+// insist repeats an idempotent request to JetStream when there was no answer, or
+// the answer that there is no leader: the servers of a cluster drop requests while
+// they elect a leader, or make the same stream for another client.
 func insist(ctx context.Context, ask func(context.Context) error) error {
 	for patience := askFirst; ; patience *= 2 {
 		attempt, done := context.WithTimeout(ctx, patience)
@@ -200,13 +199,13 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
-// leaderless reports whether the servers of a cluster say that nobody leads them.
+// leaderless reports whether the servers of a cluster answer that they have no leader.
 func leaderless(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == noLeader
 }
 
-// noLeader is the code with which the servers of a cluster say that nobody leads.
+// noLeader is the code for the answer of a cluster's servers that they have no leader.
 const noLeader = 10008
 
 // streamInfo is the server's description of a stream.

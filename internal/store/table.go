@@ -12,8 +12,8 @@ import (
 )
 
 // A Table is one kind of thing in the registry, by key. Keys are any
-// non-empty strings, "space/id" by custom. A *T that went into a table or came
-// out of it is shared by everybody and must never be changed: to change a
+// non-empty strings, "space/id" by custom. A *T that went into a table or came out
+// of it is shared by all users of the table and must never be changed: to change a
 // value, store another.
 //
 // All methods may be called at the same time by many goroutines.
@@ -110,7 +110,7 @@ func (t *Table[T]) Create(ctx context.Context, key string, v *T) (revision uint6
 	return t.store.write(ctx, t.CreateOp(key, v))
 }
 
-// Put stores v at key, whatever it holds.
+// Put stores v at key, in place of any other value.
 func (t *Table[T]) Put(ctx context.Context, key string, v *T) (revision uint64, err error) {
 	return t.store.write(ctx, t.PutOp(key, v, 0))
 }

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// A valueLog keeps values by key, of which the last counts, in a log of
-// changes. However many change at once, they are one record: one message, one
-// sync to disk.
+// A valueLog keeps the last value of each key in a log of changes. However many
+// change at once, they are one record: one message, one sync to disk.
 //
-// Records overtaken by later changes make the log grow. Once it is more than
-// the rest, every write carries over some of what still counts from the oldest
-// records, which can then be forgotten. So the log is never rewritten at once,
-// takes two to three times the room of what counts, and a removed key leaves
-// nothing behind: by the time the record of its removal is the oldest, no value
-// of it is left.
+// Records overtaken by later changes make the log grow. Once the overtaken ones
+// take more room than the rest, every write carries some current values over from
+// the oldest records, which can then be forgotten. So the log is never rewritten at
+// once, takes two to three times the room of the current values, and a removed key
+// leaves nothing behind: by the time the record of its removal is the oldest, no
+// value of it is left.
 //
 // One goroutine uses it at a time.
 type valueLog struct {
@@ -104,7 +103,7 @@ func (v *valueLog) write(ctx context.Context, values []KeyedValue) error {
 	return v.apply(record{first: first, body: body})
 }
 
-// apply notes the places of what a record changes.
+// apply notes the places of the values in a record.
 func (v *valueLog) apply(r record) error {
 	for at := 0; at < len(r.body); {
 		c, err := changeAt(r.body, at)

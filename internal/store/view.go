@@ -114,8 +114,8 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 		v.store.metrics.resyncs.Inc()
 		v.store.log.Warn("following the registry broke off, beginning anew", "err", err)
 		if errors.Is(err, context.DeadlineExceeded) {
-			// A slow server needs more of it. One that was asked while nobody
-			// led the stream will never answer.
+			// A slow server needs more patience. A request sent while the stream
+			// had no leader is never answered.
 			if patience *= 2; patience > askTimeout {
 				patience = askFirst
 			}
@@ -224,7 +224,7 @@ func (v *view) catchUp(ctx context.Context, c *consumer, info *streamInfo, stric
 }
 
 // checkComplete fails if the stream holds messages that it did not deliver.
-// Only a stream that nobody else wrote to meanwhile can be judged.
+// Only a stream without other writes meanwhile can be judged.
 func (v *view) checkComplete(ctx context.Context, met, last uint64) error {
 	info, err := inspect(ctx, v.store.state, v.store.names.registry)
 	if err != nil {

@@ -43,7 +43,7 @@ type Op struct {
 	data     []byte
 	revision func() uint64  // of the key in the view, 0 for none
 	vital    bool           // of an essential table
-	owner    protocol.Party // whose budget a new key uses up, none for a deletion
+	owner    protocol.Party // the party whose budget a new key uses, none for a deletion
 	err      error          // the fault of the key or the value
 }
 
@@ -123,7 +123,7 @@ func (s *Store) follow(ctx context.Context, revision uint64) error {
 	return nil
 }
 
-// unguarded stands for no expectation of what a key holds.
+// unguarded stands for no expected revision of a key.
 const unguarded = ^uint64(0)
 
 // guard is the revision that the key must hold for the op to happen: 0 for
@@ -265,16 +265,16 @@ func (s *Store) store(ctx context.Context, l *connection, msg *nats.Msg) (pubAck
 	return ack, err
 }
 
-// Patience with a stream that nobody leads.
+// Patience with a stream that has no leader.
 const (
 	leaderFirst = 20 * time.Millisecond // before the second attempt; twice as long before each that follows, up to leaderPause
 	leaderPause = time.Second
 	leaderLast  = 2 * time.Second // altogether
 )
 
-// onceLed writes again while nobody leads the stream, as for a moment after a server
-// of a cluster has ended: a write without a leader is not stored. While the store is
-// known not to work, callers that are not patient are told at once.
+// onceLed writes again while the stream has no leader, as for a moment after a
+// server of a cluster has ended: a write without a leader is not stored. While the
+// store is known not to work, it fails at once for callers that are not patient.
 func (s *Store) onceLed(ctx context.Context, write func() error) error {
 	last := time.Now().Add(patience(ctx, leaderLast))
 	for pause := leaderFirst; ; pause = min(2*pause, leaderPause) {

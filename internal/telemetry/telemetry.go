@@ -39,8 +39,8 @@ func (t *Settings) Check(fail func(format string, args ...any)) {
 	}
 }
 
-// NewTracer makes the tracer of the bridge's spans, and what flushes it. It is
-// nil when no collector is configured: then nothing is traced.
+// NewTracer makes the tracer of the bridge's spans, and the function that flushes
+// it. It is nil when no collector is configured: then nothing is traced.
 func NewTracer(ctx context.Context, t Settings, bridgeID, version string) (trace.Tracer, func(context.Context) error, error) {
 	const name = "github.com/aibridge/aibridge"
 	if t.OTLP == "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An asked approval is what is needed to decide it.
+// An asked holds the fields of an approval that are needed to decide on it.
 type asked struct {
 	ID    string `json:"approval_id"`
 	Nonce string `json:"nonce"`

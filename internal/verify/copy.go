@@ -27,8 +27,8 @@ import (
 	"github.com/aibridge/aibridge/security/token"
 )
 
-// keptTables are the tables of the copy that say who may do what. All others
-// are emptied: what they hold could be gone on with.
+// keptTables are the tables of the copy with credentials and rights. All others are
+// emptied: the copy could go on with the work in them.
 var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "key", "keyuse", "masterkey", "pepper", "policy", "policy-trial", "revocation"}
 
 // emptiedTables are the others.

@@ -15,22 +15,22 @@ const (
 	NotApplicable State = "not applicable" // it was not tried, which is not to say that it is kept
 )
 
-// A Result is what was found of one promise.
+// A Result is the finding about one promise.
 type Result struct {
 	Promise string `json:"promise"`
 	State   State  `json:"state"`
-	What    string `json:"what"`              // what was seen, or why it was not tried
-	Control string `json:"control,omitempty"` // what was shown to work first
+	What    string `json:"what"`              // the observation, or the reason why it was not tried
+	Control string `json:"control,omitempty"` // the call that was shown to work first
 }
 
-// A notApplicable is why a promise is not tried.
+// A notApplicable is the reason why a promise is not tried.
 type notApplicable struct{ reason string }
 
 func (n notApplicable) Error() string { return n.reason }
 
 func cannot(format string, args ...any) error { return notApplicable{fmt.Sprintf(format, args...)} }
 
-// A broken promise is how it is broken.
+// A broken is the error of a broken promise.
 type broken struct{ how string }
 
 func (b broken) Error() string { return b.how }

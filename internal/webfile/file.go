@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// A File is served with a tag, so that who has it is not sent it again, and
-// compressed to who takes that. Both are made when it is asked for first.
+// A File is served with an ETag, so that clients that have it do not get it again,
+// and compressed to clients that accept that. Both are made at the first request.
 type File struct {
 	ContentType string
 	Plain       []byte

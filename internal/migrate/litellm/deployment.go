@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/llm/model"
 )
 
-// A vendor is what LiteLLM has before the slash of a model.
+// A vendor is the part of a LiteLLM model before the slash.
 type vendor struct {
 	wire   string
 	base   string // "" if the configuration must name it
@@ -51,7 +51,7 @@ func azureV1(base string) (string, bool) {
 // A service is a provider as deployments share it.
 type service struct {
 	wire, base, keyEnv string
-	key                string // as it stands in the configuration; it goes nowhere
+	key                string // as it stands in the configuration; it is never written
 }
 
 // A deployment of a model, as far as it was read.

@@ -29,8 +29,8 @@ type acl struct {
 }
 
 // Policy reads an ACL file as a policy in Cedar for the users of the password
-// file. Publishing and subscribing outside the bridge's own topics is then for
-// those alone whom a line permits it. file is its name in notes.
+// file. Publishing and subscribing outside the bridge's own topics then needs a
+// line that permits it. file is its name in notes.
 func Policy(r io.Reader, file string, users []string) (cedar string, notes []migrate.Note, err error) {
 	lines, err := directives(r)
 	if err != nil {
@@ -165,8 +165,8 @@ func covers(filter string, denied bool) (condition string, ok bool) {
 		quote(strings.Join(levels, "/")), quote("*"+strings.Repeat("/*", slashes+1))), true
 }
 
-// cedar is the policy: nobody with a password does anything to topics outside the
-// bridge's, unless a rule permits it.
+// cedar is the policy: it forbids users with a password all topics outside the
+// bridge's own that no rule permits.
 func (a *acl) cedar() string {
 	var b strings.Builder
 	for _, act := range []struct {

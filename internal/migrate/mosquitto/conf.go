@@ -23,7 +23,7 @@ type Bridge struct {
 	Notes        []migrate.Note
 }
 
-// A line is a directive with what follows it.
+// A line is a directive with its arguments.
 type line struct {
 	number     int
 	name, rest string

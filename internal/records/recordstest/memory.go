@@ -79,15 +79,15 @@ func (m *Memory[T]) Lose(key string) {
 	delete(m.rows, key)
 }
 
-// Before has fn called before the next write, once, to change something between
-// the reading and the writing of whoever is tested.
+// Before has fn called before the next write, once, to change something between a
+// read and a write of the tested code.
 func (m *Memory[T]) Before(fn func(key string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.before = fn
 }
 
-// Restart forgets who is told of changes, as the end of a process does.
+// Restart forgets the listeners to changes, as the end of a process does.
 func (m *Memory[T]) Restart() {
 	m.changing.Lock()
 	defer m.changing.Unlock()

@@ -1,9 +1,9 @@
-// Package semconv has the names by which OpenTelemetry's semantic conventions
-// call what the bridge tells: of generative AI, of MCP and of messaging.
+// Package semconv has the names of OpenTelemetry's semantic conventions for the
+// bridge's spans and metrics: those of generative AI, of MCP and of messaging.
 //
 // The conventions of [generative AI] and of MCP are in development: a name that
 // changes there changes here, and nowhere else. No name stands for contents:
-// what is asked, answered, passed to a tool or published is never told.
+// prompts, answers, arguments of tools and published messages are never recorded.
 //
 // [generative AI]: https://github.com/open-telemetry/semantic-conventions-genai
 package semconv
