@@ -51,12 +51,13 @@ func TestACallThatNobodyWaitsForIsAnsweredByWhoeverBringsTheResult(t *testing.T)
 		d := &device{}
 		n := newNode(t, commands.RouterOptions{Workers: 1}, d.command(false), stubborn(time.Hour))
 		busy := n.submit("0", "test.stubborn", `{}`, `"timeout":1000`) // takes the only worker
-		before := runtime.NumGoroutine()
+		synctest.Wait()
+		before := runtime.NumGoroutine() // some of an earlier test's may still be about to end
 		var answers []<-chan *protocol.Response
 		for i := range 100 {
 			answers = append(answers, n.submit(fmt.Sprint("q", i), "test.ask", fmt.Sprintf(`{"text":"%d"}`, i)))
 		}
-		if got := runtime.NumGoroutine(); got != before || len(d.asked()) != 100 {
+		if got := runtime.NumGoroutine(); got > before || len(d.asked()) != 100 {
 			t.Errorf("%d calls have begun, with %d goroutines more", len(d.asked()), got-before)
 		}
 		for i, q := range d.asked() {
