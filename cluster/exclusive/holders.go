@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/internal/keylock"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -59,7 +60,7 @@ type Options struct {
 // [broker.Exclusives].
 type Holders struct {
 	o     Options
-	locks keyLocks
+	locks keylock.Locks
 	wake  chan struct{} // holds a token when something was given back
 	due   chan struct{} // holds a token when all records are to be looked at
 
@@ -89,7 +90,7 @@ func New(o Options) *Holders {
 
 // Take implements [broker.Exclusives].
 func (h *Holders) Take(ctx context.Context, id broker.SessionID, by protocol.Party, topic string) (done func(), err error) {
-	unlock, err := h.locks.lock(ctx, keyOf(id.Space, topic))
+	unlock, err := h.locks.Lock(ctx, keyOf(id.Space, topic))
 	if err != nil {
 		return nil, err
 	}

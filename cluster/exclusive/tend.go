@@ -85,7 +85,7 @@ func (h *Holders) giveAll(ctx context.Context) bool {
 // reports false if that has to be tried again.
 func (h *Holders) release(ctx context.Context, id broker.SessionID, topic string) bool {
 	key := keyOf(id.Space, topic)
-	unlock, ok := h.locks.try(key)
+	unlock, ok := h.locks.Try(key)
 	if !ok {
 		return false
 	}
@@ -125,7 +125,7 @@ func (h *Holders) ensure(ctx context.Context) (ok bool) {
 		if r, _, there := h.o.Records.Get(key); there && r.session() == id {
 			return true
 		}
-		unlock, free := h.locks.try(key)
+		unlock, free := h.locks.Try(key)
 		if !free {
 			ok = false
 			return true

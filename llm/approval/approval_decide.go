@@ -40,8 +40,11 @@ type DecideResult struct {
 
 // Decide decides, once for each who may. One denial is enough.
 func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParams) (DecideResult, error) {
-	s.deciding.Lock()
-	defer s.deciding.Unlock()
+	release, err := s.deciding.Lock(ctx, p.ID)
+	if err != nil {
+		return DecideResult{}, err
+	}
+	defer release()
 	var step Step
 	decided, _, err := records.Change(ctx, s.opts.Approvals, p.ID, func(r *Record, _ uint64) (*Record, error) {
 		next, err := s.decided(call.Principal, r, p)

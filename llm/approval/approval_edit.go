@@ -63,8 +63,11 @@ func (s *Service) Edit(ctx context.Context, call *commands.Call, p EditParams) (
 	if err != nil {
 		return Approval{}, err
 	}
-	s.deciding.Lock()
-	defer s.deciding.Unlock()
+	release, err := s.deciding.Lock(ctx, p.ID)
+	if err != nil {
+		return Approval{}, err
+	}
+	defer release()
 	step := s.happens(next, "approval.edited")
 	if _, err := s.opts.Approvals.Update(ctx, p.ID, next, revision); err != nil {
 		if records.Raced(err) {

@@ -99,8 +99,11 @@ func (c *calendar) keep(ctx context.Context, now func() time.Time, look func(ctx
 // people decide, or reminds those who could. One that a call waits for is its
 // caller's to end, as long as that is there.
 func (s *Service) look(ctx context.Context, id string) {
-	s.deciding.Lock()
-	defer s.deciding.Unlock()
+	release, err := s.deciding.Lock(ctx, id)
+	if err != nil {
+		return
+	}
+	defer release()
 	r, revision, ok := s.opts.Approvals.Get(id)
 	if !ok || r.State != Pending {
 		return
@@ -109,7 +112,6 @@ func (s *Service) look(ctx context.Context, id string) {
 	if !r.Parked {
 		end += graceForWaiters
 	}
-	var err error
 	switch now := ms(s.opts.Now()); {
 	case now >= end:
 		_, err = s.end(ctx, r, revision, Expired, "nobody decided in time")

@@ -68,12 +68,15 @@ func (s *Service) Verdict(id string) (decided, approved bool, why string) {
 
 // Settle notes that a matter went on as approved.
 func (s *Service) Settle(ctx context.Context, id string) error {
-	s.deciding.Lock()
-	defer s.deciding.Unlock()
+	release, err := s.deciding.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
 	r, revision, ok := s.opts.Approvals.Get(id)
 	if !ok || r.State != Approved {
 		return nil
 	}
-	_, err := s.end(ctx, r, revision, Used, r.Reason)
+	_, err = s.end(ctx, r, revision, Used, r.Reason)
 	return err
 }

@@ -91,15 +91,18 @@ func (s *Service) CancelledFor(id string) string {
 }
 
 func (s *Service) takeBack(ctx context.Context, id, why, cancelled string) error {
-	s.deciding.Lock()
-	defer s.deciding.Unlock()
+	release, err := s.deciding.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
 	r, revision, ok := s.opts.Approvals.Get(id)
 	if !ok || r.State.over() {
 		return nil
 	}
 	next := *r
 	next.Cancelled = cancelled
-	_, err := s.end(ctx, &next, revision, Withdrawn, why)
+	_, err = s.end(ctx, &next, revision, Withdrawn, why)
 	return err
 }
 

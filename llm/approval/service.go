@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/keylock"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -87,7 +88,7 @@ type Service struct {
 	revise Reviser                          // nil: nobody
 	keeps  func(task, approval string) bool // nil: none is
 
-	deciding sync.Mutex // keeps the steps of approvals, and the news of them, in order
+	deciding keylock.Locks // by id, keep the steps of an approval, and the news of them, in order
 
 	closing   chan struct{}
 	closeOnce sync.Once

@@ -20,8 +20,11 @@ type verdict struct {
 // tool as it is now, for a principal as it is now. Only one call gets it. An
 // approval of another call than this one is sent back as a new question.
 func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.Execution) error {
-	s.deciding.Lock() // who decides has told of it when it is used
-	defer s.deciding.Unlock()
+	release, err := s.deciding.Lock(ctx, x.Approval) // who decides has told of it when it is used
+	if err != nil {
+		return err
+	}
+	defer release()
 	r, revision, ok := s.opts.Approvals.Get(x.Approval)
 	if err := s.given(r, ok, x); err != nil {
 		return err

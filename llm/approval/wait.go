@@ -103,8 +103,8 @@ func (s *Service) deniedBefore(r *Record, now time.Time) *Record {
 // settle looks at the state of an approval that is waited for. With
 // gaveUp it ends it. It reports false if there is still something to wait for.
 func (s *Service) settle(ctx context.Context, asked *Record, revision uint64, gaveUp State, unchanged func() error) (done bool, err error) {
-	s.deciding.Lock() // who decides has told of it when it is used
-	defer s.deciding.Unlock()
+	release, _ := s.deciding.Lock(context.WithoutCancel(ctx), asked.ID) // who decides has told of it when it is used
+	defer release()
 	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
 	r, current, ok := s.opts.Approvals.Get(asked.ID)
