@@ -16,6 +16,8 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -31,6 +33,7 @@ type Mailer struct {
 	People   map[string]mail.Address // of operators, by id
 	Spaces   []protocol.SpaceID      // whose approvals; all by default
 	Template *template.Template      // of the text; nil for the bridge's own
+	PerHour  int                     // e-mails to one address, 0 for any number
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -82,6 +85,7 @@ type Letter struct {
 type letter struct {
 	id, name string
 	to       []mail.Address
+	full     []string // of these the addresses that get no further e-mail for a while
 	view     Approval
 	at       time.Time
 
@@ -101,9 +105,11 @@ type postman struct {
 	now    func() time.Time
 	pause  time.Duration // before the second attempt, doubled for each further one
 	wake   chan struct{}
+	counts *prometheus.CounterVec // by outcome
 
 	mu           sync.Mutex
-	line[letter] // the one that is being sent, too
+	line[letter]                  // the one that is being sent, too
+	shares       map[string]share // by address
 }
 
 func newPostman(o Options) *postman {
@@ -112,7 +118,8 @@ func newPostman(o Options) *postman {
 	}
 	p := &postman{
 		Mailer: *o.Mail, bridge: o.BridgeID, log: o.Log, now: o.Now, pause: firstPause, wake: make(chan struct{}, 1),
-		line: newLine(len(o.Mail.Spaces) == 1, func(l *letter) place { return place{l.view.Space, l.due} }),
+		line:   newLine(len(o.Mail.Spaces) == 1, func(l *letter) place { return place{l.view.Space, l.due} }),
+		shares: make(map[string]share), counts: newMailCounts(o.Registerer),
 	}
 	if p.Template == nil {
 		p.Template = ownLetter
@@ -132,10 +139,17 @@ func (p *postman) send(r *Record, view Approval, name, id string) {
 	if len(to) == 0 {
 		return
 	}
+	l := &letter{id: id, name: name, view: view, at: p.now()}
 	p.mu.Lock()
-	added := p.add(&letter{id: id, name: name, to: to, view: view, at: p.now()})
+	l.to, l.full = p.within(to, view.Space, l.at)
+	added := len(l.to) == 0 || p.add(l)
 	p.mu.Unlock()
-	if !added {
+	p.counts.WithLabelValues(mailLimited).Add(float64(len(to) - len(l.to)))
+	switch {
+	case len(l.to) == 0:
+		return
+	case !added:
+		p.counts.WithLabelValues(mailCrowded).Add(float64(len(l.to)))
 		p.log.Warn("an e-mail is not sent, too many wait already", "event", name, "space", view.Space)
 		return
 	}
@@ -209,14 +223,18 @@ func (p *postman) run(ctx context.Context) {
 func (p *postman) deliver(ctx context.Context, l *letter) {
 	text, err := p.compose(l)
 	if err != nil {
+		p.counts.WithLabelValues(mailFailed).Add(float64(len(l.to)))
 		p.log.Warn("an e-mail cannot be written; look at its template", "event", l.name, "error", err)
-	} else if err = p.post(ctx, l, text); err != nil && ctx.Err() == nil {
+	} else if err = p.post(ctx, l, text); err == nil {
+		p.counts.WithLabelValues(mailSent).Add(float64(len(l.to)))
+	} else if ctx.Err() == nil {
 		if l.attempts++; l.attempts < mailAttempts {
 			p.mu.Lock()
 			l.due = time.Now().Add(p.pause << (l.attempts - 1))
 			p.mu.Unlock()
 			return
 		}
+		p.counts.WithLabelValues(mailFailed).Add(float64(len(l.to)))
 		p.log.Warn("an e-mail could not be sent", "server", p.Server, "event", l.name, "attempts", l.attempts, "error", err)
 	}
 	p.mu.Lock()
@@ -237,6 +255,9 @@ func (p *postman) compose(l *letter) ([]byte, error) {
 	}
 	if body.Len() > maxLetter {
 		body.Truncate(maxLetter)
+	}
+	for _, address := range l.full {
+		fmt.Fprintf(&body, "\nThis is the last e-mail about calls of the space %s to %s for up to an hour. Further ones may wait: look at all that do.\n", l.view.Space, address)
 	}
 	to := make([]string, len(l.to))
 	for i, address := range l.to {

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ type MailSettings struct {
 	To           []string          `yaml:"to" doc:"addresses of those who are told, unless a rule names people with addresses of their own"`
 	People       map[string]string `yaml:"people" doc:"addresses of operators by their ids; in the file only"`
 	Spaces       []string          `yaml:"spaces" doc:"spaces whose approvals are told by e-mail; all by default"`
+	PerHour      int               `yaml:"per_hour" doc:"most e-mails to one address within an hour, at each bridge, 60 by default; -1 for any number"`
 	TemplateFile string            `yaml:"template_file" doc:"file with the text of e-mails, as a Go template of the approval; the bridge's own by default"`
 }
 
@@ -49,6 +51,9 @@ func (m *MailSettings) check(fail func(format string, args ...any)) {
 	}
 	if (m.Username != "") != (m.PasswordEnv != "" || m.PasswordFile != "") || m.PasswordEnv != "" && m.PasswordFile != "" {
 		fail("approvals.mail: username goes with one of password_env and password_file")
+	}
+	if m.PerHour < -1 {
+		fail("approvals.mail.per_hour: must be at least 1, or -1 for any number, is %d", m.PerHour)
 	}
 	if len(m.To) == 0 && len(m.People) == 0 {
 		fail("approvals.mail.to: is missing")
@@ -89,6 +94,7 @@ func (m *MailSettings) open() (*Mailer, error) {
 		return nil, err
 	}
 	made := &Mailer{Server: m.Server, TLS: TLS(m.TLS), Username: m.Username, From: from, To: to, People: people, Password: os.Getenv(m.PasswordEnv)}
+	made.PerHour = max(cmp.Or(m.PerHour, DefaultMailsPerHour), 0)
 	if made.TLS == "" {
 		made.TLS = StartTLS
 	}

@@ -19,9 +19,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
@@ -286,4 +291,67 @@ func TestMailIsConfiguredOrRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+}
+
+// An address gets its share of e-mails within an hour, half of it about one space, is
+// told so in the last one, and gets e-mails again after that hour.
+func TestAnAddressGetsItsShareOfMail(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(time.Now().UnixNano())
+	registry := prometheus.NewRegistry()
+	office := openPostOffice(t, nil)
+	d := mailing(t, &Mailer{Server: office.address, TLS: ClearText, From: address("bridge@example.com"), To: []mail.Address{address("desk@example.com")}, PerHour: 3}, func(o *Options) {
+		o.Now, o.Registerer = func() time.Time { return time.Unix(0, clock.Load()) }, registry
+	})
+	ask := func(space protocol.SpaceID) {
+		x := heat(bot)
+		x.Space = space
+		d.waits(t, x)
+	}
+	said := func(want bool) {
+		t.Helper()
+		msg, err := mail.ReadMessage(strings.NewReader((<-office.letters).text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(quotedprintable.NewReader(msg.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := strings.Contains(string(body), "This is the last e-mail"); last != want {
+			t.Errorf("it is said that it is the last one: %t", last)
+		}
+	}
+	ask("home")
+	said(false)
+	ask("home")
+	said(true) // of this space
+	ask("home")
+	ask("office")
+	said(true) // of all
+	ask("office")
+	eventually.Holds(t, "e-mails are counted", func() bool { return mails(t, registry, mailSent) == 3 })
+	if limited := mails(t, registry, mailLimited); limited != 2 {
+		t.Errorf("%d are counted as limited", limited)
+	}
+	clock.Add(int64(shareTime))
+	ask("home")
+	said(false)
+}
+
+// mails is the number of e-mails with an outcome.
+func mails(t *testing.T, r *prometheus.Registry, outcome string) int {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "aibridge_approval_mails_total" && m.GetLabel()[0].GetValue() == outcome {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return 0
 }
