@@ -282,10 +282,14 @@ func answerArtifacts(result json.RawMessage) ([]Artifact, string) {
 }
 
 // toolArtifacts are the results of a tool. Clients that read text alone get data as
-// text.
+// text; media are parts of their own.
 func toolArtifacts(r *tools.Result, modes []string) []Artifact {
 	var parts []Part
-	if content := bytes.TrimSpace(r.Output.Content); len(content) > 0 {
+	content := bytes.TrimSpace(r.Output.Content)
+	if len(r.Output.Brief) > 0 {
+		content = r.Output.Brief
+	}
+	if len(content) > 0 {
 		if takes(modes, jsonType) {
 			parts = append(parts, dataPart(content))
 		} else {

@@ -64,6 +64,8 @@ func (o *Output) text() string {
 	switch {
 	case o.Text != "":
 		return o.Text
+	case len(o.Brief) > 0:
+		return string(o.Brief)
 	case len(o.Content) > 0:
 		return string(o.Content)
 	case len(o.Segments) > 0:

@@ -222,7 +222,10 @@ type Fault struct {
 
 // An Output is the result of a tool: a JSON value, or text, and media beside it.
 type Output struct {
-	Content  json.RawMessage
+	Content json.RawMessage
+	// Brief is Content with words in the places of the media that Segments are; nil if
+	// Content has none.
+	Brief    json.RawMessage
 	Text     string
 	Segments []chat.Segment
 	// Pieces are Text and Segments once more, in the order that the tool gave

@@ -313,6 +313,7 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 	if c.ReadOnly {
 		effect = commands.Read
 	}
+	media := frameOf(c.ResultSchema, 0)
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
 			Name:        toolName(skill.ID, c.ID),
@@ -329,7 +330,10 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 		},
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 			data, err := s.call(ctx, x.Environment, skill.ID, c.ID, x.ArgumentsJSON)
-			return tools.Output{Content: data}, err
+			if err != nil {
+				return tools.Output{Content: data}, err
+			}
+			return media.output(data), nil
 		},
 		Prompt: true, // as commands are
 	}
