@@ -16,7 +16,20 @@ type Arrival struct {
 	Principal *protocol.Principal
 	Agent     string // set of skills that it is for, "" for the bridge
 	Body      []byte
-	Reply     func(body []byte) // sends an answer, or one event of a stream
+	Mode      string       // of artifacts, as asked for: [JSONMode], [BinaryMode], or "" for no word about it
+	Reply     func(Answer) // sends an answer, or one event of a stream
+}
+
+// An Answer is a message on the reply path of MQTT: of JSON-RPC, or bytes of an artifact.
+type Answer struct {
+	Body       []byte
+	MediaType  string // of an artifact, "" if it is not known
+	Properties []protocol.UserProperty
+}
+
+// say sends an answer of JSON-RPC.
+func (m *Arrival) say(body []byte) {
+	m.Reply(Answer{Body: body, MediaType: jsonType, Properties: m.chosen()})
 }
 
 // An Interface is the address of an agent, and its binding.
@@ -43,11 +56,12 @@ func (d *Door) Take(ctx context.Context, m Arrival) {
 		x.id = r.id
 	}
 	if err != nil {
-		m.Reply(x.response(nil, asError(err)))
+		m.inJSON()
+		m.say(x.response(nil, asError(err)))
 		return
 	}
 	if full := d.places.TryAcquire(fair.Of(m.Principal), 1); full != nil {
-		m.Reply(x.response(nil, overMQTT(full)))
+		m.say(x.response(nil, overMQTT(full)))
 		return
 	}
 	defer d.places.Release(fair.Of(m.Principal), 1)
@@ -56,26 +70,27 @@ func (d *Door) Take(ctx context.Context, m Arrival) {
 	c := &caller{env: tools.Environment{Principal: m.Principal, Space: m.Principal.Home()}, agent: m.Agent, names: true}
 	op := operations[r.method]
 	if op.stream == nil {
+		m.inJSON()
 		result, err := op.run(d, ctx, c, r.params)
 		if err != nil {
-			m.Reply(x.response(nil, overMQTT(err)))
+			m.say(x.response(nil, overMQTT(err)))
 			return
 		}
-		m.Reply(x.response(result, nil))
+		m.say(x.response(result, nil))
 		return
 	}
 	s, err := op.stream(d, ctx, c, r.params)
 	if err != nil {
-		m.Reply(x.response(nil, overMQTT(err)))
+		m.say(x.response(nil, overMQTT(err)))
 		return
 	}
 	defer s.leave()
-	d.pass(ctx, x, s, m.Reply)
+	d.pass(ctx, x, s, &m)
 }
 
 // pass sends the events of a stream until it ends: with the task, and when that waits
 // for somebody.
-func (d *Door) pass(ctx context.Context, x *exchange, s *stream, send func([]byte)) {
+func (d *Door) pass(ctx context.Context, x *exchange, s *stream, m *Arrival) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -89,7 +104,9 @@ func (d *Door) pass(ctx context.Context, x *exchange, s *stream, send func([]byt
 			if event.Task != nil {
 				event.Task.cut(s.cut)
 			}
-			send(x.response(&event, nil))
+			for _, piece := range m.pieces(x, &event) {
+				m.Reply(piece)
+			}
 			if state := event.state(); state.terminal() || state.interrupted() {
 				return
 			}
@@ -99,11 +116,12 @@ func (d *Door) pass(ctx context.Context, x *exchange, s *stream, send func([]byt
 
 // Refuse answers a request that is not admitted.
 func (d *Door) Refuse(m Arrival, err error) {
+	m.inJSON()
 	x := &exchange{rpc: true}
 	if r, _ := readRPC(m.Body); r != nil {
 		x.id = r.id
 	}
-	m.Reply(x.response(nil, overMQTT(err)))
+	m.say(x.response(nil, overMQTT(err)))
 }
 
 // Unfit is the answer to a request without a property that MQTT demands.

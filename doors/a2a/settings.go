@@ -18,6 +18,8 @@ type Settings struct {
 	PushPrivate bool   `yaml:"push_private" doc:"these webhooks may be at loopback and private addresses"`
 
 	MQTT string `yaml:"mqtt" doc:"serve A2A over MQTT: ORG/UNIT that the agents of the bridge itself have there; off when empty"`
+	// TrustedJWKS are compared to the letter.
+	TrustedJWKS []string `yaml:"trusted_jwks" doc:"URLs of key sets (jwksUri, jku) that cards on MQTT may name; any when empty"`
 
 	Remote        bool `yaml:"remote" doc:"agents elsewhere may be added and used as skills, under approval"`
 	RemotePrivate bool `yaml:"remote_private" doc:"such agents may be at loopback and private addresses"`
@@ -30,6 +32,11 @@ var unitForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}/[A-Za-z0-9_.-]{1,64}$`)
 func (s *Settings) Check(fail func(format string, args ...any)) {
 	if s.MQTT != "" && !unitForm.MatchString(s.MQTT) {
 		fail("a2a.mqtt: %q is not ORG/UNIT, both of letters, digits, . _ and -", s.MQTT)
+	}
+	for _, set := range s.TrustedJWKS {
+		if u, err := url.Parse(set); err != nil || u.Host == "" || u.Scheme != "https" {
+			fail("a2a.trusted_jwks: %q is not an absolute URL of HTTPS", set)
+		}
 	}
 	if s.URL == "" {
 		return

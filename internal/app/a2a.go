@@ -82,7 +82,7 @@ func openA2ATopics(s *state, d *domains, server *broker.Broker, door *a2adoor.Do
 			}
 			return nil
 		},
-		Unit: s.config.A2A.MQTT, BridgeID: s.config.ID, Log: s.log,
+		Unit: s.config.A2A.MQTT, BridgeID: s.config.ID, TrustedJWKS: s.config.A2A.TrustedJWKS, Log: s.log,
 	}, server.Handle)
 	s.promised.a2a.keep(topics)
 	d.a2aCards.OnChange(func(string, *a2atopic.Card, *a2atopic.Card) { d.remote.Look() })

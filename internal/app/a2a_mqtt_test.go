@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -406,6 +407,71 @@ func TestTheBridgeAnswersOverMQTT(t *testing.T) {
 	watcher.Listen(t, "$a2a/v1/discovery/acme/bridge/+")
 	if p := watcher.Next(t); p.Topic != "$a2a/v1/discovery/acme/bridge/home" || !strings.Contains(string(p.Payload), "MQTT5+JSONRPC") || strings.Contains(string(p.Payload), "heater") || statusOf(p) != "online broker" {
 		t.Errorf("the bridge's own card is %s", p.Payload)
+	}
+}
+
+// [A2AM-responder-6] [A2AM-turns-4]
+func TestRequestsOverMQTTWhoseWordsDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t, onMQTT)
+	heater(t, n)
+	a := &asking{Raw: n.Connect(t, "acme/office/asker"), to: "acme/bridge/home", reply: "$a2a/v1/reply/acme/office/asker/r1"}
+	a.Listen(t, "$a2a/v1/reply/acme/office/asker/+")
+	talk := uuid.NewString()
+	for at, one := range []struct {
+		property, value string
+		refused         bool
+	}{
+		{"a2a-security-profile", "ubsp-v1", true},
+		{"a2a-context-id", uuid.NewString(), true},
+		{"a2a-context-id", talk, false},
+		{"a2a-authorization", "Bearer s3cret", false},
+		{"a2a-invented", "x", false},
+	} {
+		correlation := fmt.Sprint("p-", at)
+		body := `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":` + messageOf(uuid.NewString(), talk, `{"skill_id":"heater","capability_id":"set","params":{"celsius":21}}`) + `}`
+		toldBy(t, a.Raw, &paho.Publish{Topic: "$a2a/v1/request/" + a.to, Payload: []byte(body), Properties: &paho.PublishProperties{
+			ResponseTopic: a.reply, CorrelationData: []byte(correlation), User: paho.UserProperties{{Key: one.property, Value: one.value}},
+		}})
+		result, fault := a.hears(t, correlation)
+		if one.refused && (fault == nil || fault.Code != -32005 || string(fault.Data) != `{"a2a_error":"transport_protocol_error"}`) || !one.refused && (fault != nil || !strings.Contains(string(result), `"target":21`)) {
+			t.Errorf("%s: %+v %s", one.property, fault, result)
+		}
+		if strings.Contains(string(result), "s3cret") {
+			t.Errorf("the token comes back: %s", result)
+		}
+	}
+}
+
+// [A2AM-keys-1]
+func TestCardsWithStrangersKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	const trusted = "https://keys.example/jwks.json"
+	n := bridgetest.Start(t, onMQTT, func(c *app.Config) { c.A2A.TrustedJWKS = []string{trusted} })
+	agent := n.Connect(t, "acme/lab/greeter")
+	with := func(extension, more string) string {
+		return strings.Replace(mqttCard, `"capabilities":{"streaming":false}`, `"capabilities":{"streaming":false,"extensions":[`+extension+`]}`+more, 1)
+	}
+	keys := func(url string) string {
+		return `{"uri":"urn:a2a:mqtt-profile:v1","params":{"securityMetadata":{"jwksUri":"` + url + `"}}}`
+	}
+	signed := func(header string) string {
+		return `,"signatures":[{"protected":"` + base64.RawURLEncoding.EncodeToString([]byte(header)) + `","signature":"x"}]`
+	}
+	for card, taken := range map[string]bool{
+		mqttCard:                              true,
+		with(keys(trusted), ""):               true,
+		with(keys(trusted+"?"), ""):           false,
+		with(keys("https://a.example/k"), ""): false,
+		with(keys(trusted)+","+keys("https://a.example/k"), ""):       false,
+		with(`{"uri":"urn:x","params":["https://a.example/k"]}`, ""):  false,
+		with("", signed(`{"alg":"ES256","jku":"`+trusted+`"}`)):       true,
+		with("", signed(`{"alg":"ES256","jku":"https://a.example"}`)): false,
+		with("", `,"signatures":[{"protected":"?"}]`):                 false,
+	} {
+		if reason := registers(t, agent, "acme/lab/greeter", card); reason < 0x80 != taken {
+			t.Errorf("%s: %#x", card, reason)
+		}
 	}
 }
 

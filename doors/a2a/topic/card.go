@@ -1,6 +1,7 @@
 package topic
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -45,6 +46,67 @@ func key(space protocol.SpaceID, id string) string { return string(space) + "/" 
 // their values may begin with.
 var needed = map[string]string{
 	"name": `"`, "description": `"`, "version": `"`, "capabilities": "{", "defaultInputModes": "[", "defaultOutputModes": "[", "skills": "[", "supportedInterfaces": "[",
+}
+
+// keySets are the URLs of key sets that a card names: of the keys for what is encrypted
+// for its agent, in extensions, and of those for its signatures.
+func keySets(text []byte) (list []string, err error) {
+	var card struct {
+		Capabilities struct {
+			Extensions []struct {
+				Params struct {
+					Security struct {
+						KeySet string `json:"jwksUri"`
+					} `json:"securityMetadata"`
+				} `json:"params"`
+			} `json:"extensions"`
+		} `json:"capabilities"`
+		Signatures []struct {
+			Protected string    `json:"protected"`
+			Header    signature `json:"header"`
+		} `json:"signatures"`
+	}
+	if err := json.Unmarshal(text, &card); err != nil {
+		return nil, err
+	}
+	for _, e := range card.Capabilities.Extensions {
+		list = append(list, e.Params.Security.KeySet)
+	}
+	for _, s := range card.Signatures {
+		var protected signature
+		header, err := base64.RawURLEncoding.DecodeString(s.Protected)
+		if err == nil {
+			err = json.Unmarshal(header, &protected)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, protected.KeySet, s.Header.KeySet)
+	}
+	return slices.DeleteFunc(list, func(set string) bool { return set == "" }), nil
+}
+
+// A signature is the header of a JWS, as far as it is read here.
+type signature struct {
+	KeySet string `json:"jku"`
+}
+
+// checkKeys returns the fault of a card that names other keys than trusted ones. All are
+// trusted where none are listed.
+func checkKeys(text []byte, trusted []string) error {
+	if len(trusted) == 0 {
+		return nil
+	}
+	sets, err := keySets(text)
+	if err != nil {
+		return fmt.Errorf("the keys that the card names cannot be read")
+	}
+	for _, set := range sets {
+		if !slices.Contains(trusted, set) {
+			return fmt.Errorf("the key set %.200q of the card is not among a2a.trusted_jwks", set)
+		}
+	}
+	return nil
 }
 
 // checkCard returns the fault of a card as an error.

@@ -2,7 +2,9 @@ package topic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +32,10 @@ func (t *Topic) request(p *broker.Publication) {
 			t.answer(who, p, t.Door.Unfit(bytes.Clone(p.Payload), "a request needs a Response Topic of at most 512 bytes and Correlation Data of at most 128"))
 		}
 		settle(broker.Verdict{Reason: implementation, Text: "a request needs a Response Topic of yours, and Correlation Data"})
+	case ours && unfit(p) != "":
+		settle := p.Take()
+		t.answer(who, p, t.Door.Unfit(bytes.Clone(p.Payload), unfit(p)))
+		settle(broker.Verdict{})
 	case ours:
 		settle := p.Take()
 		t.serve(p, agent)
@@ -47,6 +53,30 @@ const (
 	maxResponseTopic = 512
 )
 
+// unfit is the reason why the properties of a request are not of those that the bridge's
+// own agents take, "" if they are.
+func unfit(p *broker.Publication) string {
+	if profile := p.Property("a2a-security-profile"); profile != "" {
+		return "a2a-security-profile: payloads cannot be encrypted end to end here"
+	}
+	told := p.Property("a2a-context-id")
+	var body struct {
+		Params struct {
+			Message struct {
+				Context string `json:"contextId"`
+				Snake   string `json:"context_id"`
+			} `json:"message"`
+		} `json:"params"`
+	}
+	if told == "" || json.Unmarshal(p.Payload, &body) != nil {
+		return ""
+	}
+	if said := cmp.Or(body.Params.Message.Context, body.Params.Message.Snake); said != "" && said != told {
+		return "a2a-context-id must be the contextId of the message"
+	}
+	return ""
+}
+
 // mayAnswer reports whether replies to a request may go where it says.
 func (t *Topic) mayAnswer(p *broker.Publication) bool {
 	if !strings.HasPrefix(p.ResponseTopic, "$a2a/") {
@@ -63,9 +93,9 @@ func (t *Topic) serve(p *broker.Publication, agent string) {
 		agent = ""
 	}
 	to := reply(p)
-	m := a2adoor.Arrival{Principal: who, Agent: agent, Body: bytes.Clone(p.Payload), Reply: func(body []byte) {
+	m := a2adoor.Arrival{Principal: who, Agent: agent, Body: bytes.Clone(p.Payload), Mode: modeOf(p), Reply: func(a a2adoor.Answer) {
 		answer := to
-		answer.Payload = body
+		answer.Payload, answer.ContentType, answer.UserProperties = a.Body, a.MediaType, a.Properties
 		if _, err := t.Publish(protocol.Only(who.Party()), answer); err != nil {
 			t.Log.Warn("a reply of A2A is not published", "topic", answer.Topic, "error", err)
 		}
@@ -84,6 +114,17 @@ func (t *Topic) serve(p *broker.Publication, agent string) {
 		defer stop()
 		t.Door.Take(ctx, m)
 	})
+}
+
+// modeOf is the mode of artifacts that a request asks for. One that is not known is that
+// which all can read.
+func modeOf(p *broker.Publication) string {
+	switch mode := p.Property(a2adoor.ModeProperty); mode {
+	case "", a2adoor.BinaryMode:
+		return mode
+	default:
+		return a2adoor.JSONMode
+	}
 }
 
 func (t *Topic) answer(who *protocol.Principal, p *broker.Publication, body []byte) {

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Options configure a [Topic]. All are needed.
+// Options configure a [Topic]. All but TrustedJWKS are needed.
 type Options struct {
 	Door  *a2adoor.Door // answers for the bridge's own agents
 	Cards records.Table[Card]
@@ -32,7 +32,9 @@ type Options struct {
 
 	Unit     string // org/unit of the bridge's own agents
 	BridgeID string // the last part of their ids for the bridge itself
-	Log      *slog.Logger
+	// TrustedJWKS are the URLs of key sets that cards may name; any when empty.
+	TrustedJWKS []string
+	Log         *slog.Logger
 }
 
 // A Topic serves the topics of the profile.
@@ -204,7 +206,11 @@ func (t *Topic) register(p *broker.Publication) {
 		return
 	}
 	if len(c.Card) > 0 {
-		if err := checkCard([]byte(c.Card)); err != nil {
+		err := checkCard([]byte(c.Card))
+		if err == nil {
+			err = checkKeys([]byte(c.Card), t.TrustedJWKS)
+		}
+		if err != nil {
 			t.Log.Info("a card is refused", "agent", n.id, "space", c.Space, "error", err)
 			settle(broker.Verdict{Reason: payloadInvalid, Text: err.Error()})
 			return
