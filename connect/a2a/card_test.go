@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"io"
 	"strings"
 	"testing"
 )
@@ -60,5 +61,35 @@ func TestCardsThatCannotBeUsedAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%.80s: %v, want %s", text, err, why)
 		}
+	}
+}
+
+// [A2A-8.3.2-1] [A2A-8.3.2-2]
+func TestTheFirstInterfaceThatIsSpokenIsTaken(t *testing.T) {
+	t.Parallel()
+	c, _, err := readCard([]byte(`{"name":"x","supportedInterfaces":[
+		{"url":"https://a.example/grpc","protocolBinding":"GRPC","protocolVersion":"1.0"},
+		{"url":"https://a.example/old","protocolBinding":"JSONRPC","protocolVersion":"0.3"},
+		{"url":"https://a.example/rest","protocolBinding":"HTTP+JSON","protocolVersion":"1.0","tenant":"t/1"},
+		{"url":"https://a.example/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := c.usable(false)
+	if err != nil || at.URL != "https://a.example/rest" {
+		t.Fatalf("%v %+v", err, at)
+	}
+	w := &httpWay{at: *at, credential: "Bearer c"}
+	r, err := w.request(t.Context(), "GetTask", naming{Tenant: at.Tenant, ID: "a/b"})
+	if err != nil || r.Method+" "+r.URL.String() != "GET https://a.example/rest/t%2F1/tasks/a%2Fb" || r.Header.Get("A2A-Version") != "1.0" || r.Header.Get("Authorization") != "Bearer c" {
+		t.Errorf("%v %s %s %v", err, r.Method, r.URL, r.Header)
+	}
+	w.at = Interface{URL: "https://a.example/rpc", Binding: bindingRPC, Tenant: "t/1"}
+	r, err = w.request(t.Context(), "GetTask", naming{Tenant: w.at.Tenant, ID: "a/b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(r.Body); err != nil || r.URL.String() != "https://a.example/rpc" || !strings.Contains(string(body), `"params":{"tenant":"t/1","id":"a/b"}`) {
+		t.Errorf("%v %s %s", err, r.URL, body)
 	}
 }

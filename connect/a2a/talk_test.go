@@ -129,6 +129,7 @@ const (
 	ended     = `{"statusUpdate":{"taskId":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED"}}}`
 )
 
+// [A2A-3.6.1-1]
 func TestAnAgentIsHeardToItsEnd(t *testing.T) {
 	t.Parallel()
 	for _, binding := range []string{bindingRPC, bindingREST} {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Verify(m) }
 
-// [A2A-5.5-2] [A2A-5.6.1-2] [A2A-5.7-2]
+// [A2A-5.5-2] [A2A-5.6.1-2] [A2A-5.7-2] [A2A-5.6.1-4]
 func TestProtoJSONIsReadToTheLetter(t *testing.T) {
 	t.Parallel()
 	type reading = func(r *reader) any
@@ -43,6 +43,8 @@ func TestProtoJSONIsReadToTheLetter(t *testing.T) {
 		`{"ContextId":"a"}`:                   {text, "", ""}, // another field, which nobody knows
 		`{"contextId":"a","context_id":"b"}`:  {text, "b", "is there twice"},
 		`{"contextId":7}`:                     {text, "", "must be a string"},
+		"{\"contextId\":\"\xff\"}":            {text, "\ufffd", "is not UTF-8"},
+		`{"contextId":"\ud800"}`:              {text, "\ufffd", "is not UTF-8"},
 		`{"pageSize":7}`:                      {number, 7, ""},
 		`{"pageSize":"7"}`:                    {number, 7, ""},
 		`{"pageSize":7.0}`:                    {number, 7, ""},
@@ -106,6 +108,7 @@ func TestTasksAreWrittenAsProtoJSON(t *testing.T) {
 	}
 }
 
+// [A2A-11.3-1] [A2A-11.5-2]
 func TestPathsLeadToOperations(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{

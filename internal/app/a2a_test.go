@@ -257,7 +257,7 @@ func events(t testing.TB, response *http.Response, heard func(a2aEvent)) []strin
 
 const setTo21 = `{"data":{"skill_id":"heater","capability_id":"set","params":{"celsius":21}}}`
 
-// [A2A-3.1.1-1] [A2A-3.4.1-1] [A2A-3.4.1-2] [A2A-3.4.2-1] [A2A-3.4.2-2] [A2A-3.2.2-1] [A2A-5.6.1-1]
+// [A2A-3.1.1-1] [A2A-3.4.1-1] [A2A-3.4.1-2] [A2A-3.4.2-1] [A2A-3.4.2-2] [A2A-3.2.2-1] [A2A-5.6.1-1] [A2A-3.1.3-1]
 func TestAnAgentMakesADeviceAct(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, agents)
@@ -296,7 +296,7 @@ func TestSilenceIsTheDefault(t *testing.T) {
 	}
 }
 
-// [A2A-3.2.2-2] [A2A-3.1.6-1] [A2A-3.1.6-2] [A2A-3.1.6-3] [A2A-3.5.2-1] [A2A-3.5.2-2] [A2A-3.5.2-3] [A2A-3.1.5-1]
+// [A2A-3.2.2-2] [A2A-3.1.6-1] [A2A-3.1.6-2] [A2A-3.1.6-3] [A2A-3.5.2-1] [A2A-3.5.2-2] [A2A-3.5.2-3] [A2A-3.1.5-1] [A2A-3.1.5-2]
 func TestStreamsOfATaskTellTheSame(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, agents)
@@ -365,7 +365,7 @@ func TestASentMessageIsFollowedInBothBindings(t *testing.T) {
 	}
 }
 
-// [A2A-3.1.1-2] [A2A-3.4.1-3] [A2A-3.4.2-3] [A2A-3.4.3-1] [A2A-3.4.3-2] [A2A-3.3.2-4] [A2A-3.3.2-5] [A2A-5.7-1] [A2A-9.3-1] [A2A-5.4-1] [A2A-9.5-1]
+// [A2A-3.1.1-2] [A2A-3.4.1-3] [A2A-3.4.2-3] [A2A-3.4.3-1] [A2A-3.4.3-2] [A2A-3.3.2-4] [A2A-3.3.2-5] [A2A-5.7-1] [A2A-9.3-1] [A2A-5.4-1] [A2A-9.5-1] [A2A-3.1.1-3] [A2A-3.1.6-4] [A2A-9.1-1]
 func TestWhatIsWrongIsToldByJSONRPC(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, agents)
@@ -441,7 +441,7 @@ func TestWhatIsWrongIsToldByJSONRPC(t *testing.T) {
 	}
 }
 
-// [A2A-5.1-1] [A2A-5.1-2] [A2A-5.4-2] [A2A-11.5-1] [A2A-11.6-1] [A2A-3.3.2-6]
+// [A2A-5.1-1] [A2A-5.1-2] [A2A-5.4-2] [A2A-11.5-1] [A2A-11.6-1] [A2A-3.3.2-6] [A2A-11.3-1]
 func TestRESTDoesTheSame(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, agents)
@@ -516,6 +516,56 @@ func TestRESTDoesTheSame(t *testing.T) {
 	}
 }
 
+// The whole of the table in section 5.3 of the specification, in both bindings.
+//
+// [A2A-5.3-1] [A2A-9.2-1] [A2A-3.2.4-2] [A2A-3.4.1-4]
+func TestAllOperationsAreThereInBothBindings(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t, agents, func(c *app.Config) { c.A2A.Push, c.A2A.PushPrivate = true, true })
+	heater(t, n)
+	c := &a2aClient{base: n.HTTPURL("")}
+	result, fault := c.rpc(t, "SendMessage", `{"message":{"messageId":"m-1","role":"ROLE_USER","parts":[{"data":{"skill_id":"heater","capability_id":"warm-up"}}]},"configuration":{"returnImmediately":true,"historyLength":0}}`)
+	if fault != nil || strings.Contains(string(result), "history") {
+		t.Fatalf("without history: %s %+v", result, fault)
+	}
+	var begun struct{ Task a2aTask }
+	if err := json.Unmarshal(result, &begun); err != nil {
+		t.Fatal(err)
+	}
+	id := begun.Task.ID
+	hook := `"id":"mine","url":"http://127.0.0.1:1/hook"`
+	for _, op := range []struct{ method, params, verb, path, body, want string }{
+		{"SendMessage", c.saying("m-2", setTo21, ""), "POST", "/message:send", c.saying("m-2", setTo21, ""), `"target":21`},
+		{"SendStreamingMessage", c.saying("m-3", setTo21, ""), "POST", "/message:stream", c.saying("m-3", setTo21, ""), "TASK_STATE_COMPLETED"},
+		{"GetTask", `{"id":"ID"}`, "GET", "/tasks/ID", "", `"id":"ID"`},
+		{"ListTasks", `{}`, "GET", "/tasks", "", `"nextPageToken":""`},
+		{"CreateTaskPushNotificationConfig", `{"taskId":"ID",` + hook + `}`, "POST", "/tasks/ID/pushNotificationConfigs", "{" + hook + "}", `"id":"mine"`},
+		{"GetTaskPushNotificationConfig", `{"taskId":"ID","id":"mine"}`, "GET", "/tasks/ID/pushNotificationConfigs/mine", "", `"id":"mine"`},
+		{"ListTaskPushNotificationConfigs", `{"taskId":"ID"}`, "GET", "/tasks/ID/pushNotificationConfigs", "", `"id":"mine"`},
+		{"DeleteTaskPushNotificationConfig", `{"taskId":"ID","id":"mine"}`, "DELETE", "/tasks/ID/pushNotificationConfigs/mine", "", "{}"},
+		{"GetExtendedAgentCard", `{}`, "GET", "/extendedAgentCard", "", `"heater.set"`},
+		{"CancelTask", `{"id":"ID"}`, "POST", "/tasks/ID:cancel", "", ""},
+		{"SubscribeToTask", `{"id":"ID"}`, "POST", "/tasks/ID:subscribe", "", "UNSUPPORTED_OPERATION"}, // as it has ended
+	} {
+		fill := strings.NewReplacer("ID", id).Replace
+		_, byRPC, _ := c.text(t, http.MethodPost, "/a2a", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, op.method, fill(op.params)), "a2a-version", "1.0")
+		_, byREST, _ := c.text(t, op.verb, "/a2a"+fill(op.path), op.body, "A2A-VERSION", "1.0")
+		want := []string{fill(op.want), fill(op.want)}
+		if op.method == "CancelTask" { // the second finds it canceled
+			want = []string{"TASK_STATE_CANCELED", "TASK_NOT_CANCELABLE"}
+		}
+		if !strings.Contains(byRPC, want[0]) || !strings.Contains(byREST, want[1]) {
+			t.Errorf("%s: %s\n%s %s: %s", op.method, byRPC, op.verb, op.path, byREST)
+		}
+	}
+	for what, context := range map[string]string{"too long": strings.Repeat("x", 129), "not UTF-8": `\ud800`} {
+		_, fault := c.rpc(t, "SendMessage", fmt.Sprintf(`{"message":{"messageId":"c","role":"ROLE_USER","parts":[%s],"contextId":"%s"}}`, setTo21, context))
+		if fault == nil || fault.Code != -32602 || len(fault.Data) == 0 || fault.Data[0].Violations[0].Field != "message.contextId" {
+			t.Errorf("a context that is %s: %+v", what, fault)
+		}
+	}
+}
+
 // [A2A-3.6-1] [A2A-3.6.2-1] [A2A-3.6.2-2] [A2A-4.6.3-1] [A2A-3.3.4-4]
 func TestTheVersionIsNegotiated(t *testing.T) {
 	t.Parallel()
@@ -540,7 +590,7 @@ func TestTheVersionIsNegotiated(t *testing.T) {
 	}
 }
 
-// [A2A-8.1-1] [A2A-8.3.1-1] [A2A-5.2-1] [A2A-14.3-1] [A2A-5.5-1] [A2A-3.3.4-1]
+// [A2A-8.1-1] [A2A-8.3.1-1] [A2A-5.2-1] [A2A-14.3-1] [A2A-5.5-1] [A2A-3.3.4-1] [A2A-4.4.1-1]
 func TestTheCardDescribesTheBridge(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, agents)

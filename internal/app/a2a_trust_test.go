@@ -21,7 +21,7 @@ import (
 
 const burn = `{"data":{"skill_id":"heater","capability_id":"burn"}}`
 
-// [A2A-3.3.2-1] [A2A-3.3.2-2] [A2A-3.3.2-3] [A2A-7.4-1] [A2A-13.1-1] [A2A-13.1-2] [A2A-3.1.4-1] [A2A-3.1.11-1] [A2A-13.3-1]
+// [A2A-3.3.2-1] [A2A-3.3.2-2] [A2A-3.3.2-3] [A2A-7.4-1] [A2A-13.1-1] [A2A-13.1-2] [A2A-3.1.4-1] [A2A-3.1.11-1] [A2A-13.3-1] [A2A-3.1.3-2] [A2A-7.4-2]
 func TestTasksAreTheirPartysAlone(t *testing.T) {
 	t.Parallel()
 	n, admin, _ := guarded(t, agents)
@@ -239,7 +239,7 @@ type toldPush struct {
 	body   string
 }
 
-// [A2A-3.1.7-1] [A2A-3.1.7-2] [A2A-3.1.8-1] [A2A-3.1.9-1] [A2A-3.1.10-1] [A2A-3.1.10-2] [A2A-4.3.3-1] [A2A-4.3.3-2] [A2A-13.2-1]
+// [A2A-3.1.7-1] [A2A-3.1.7-2] [A2A-3.1.8-1] [A2A-3.1.9-1] [A2A-3.1.10-1] [A2A-3.1.10-2] [A2A-4.3.3-1] [A2A-4.3.3-2] [A2A-13.2-1] [A2A-3.1.7-3] [A2A-3.5.3-1] [A2A-4.3.3-3] [A2A-3.1.7-4]
 func TestWebhooksAreToldOfTasks(t *testing.T) {
 	t.Parallel()
 	told := make(chan toldPush, 64)
@@ -253,6 +253,10 @@ func TestWebhooksAreToldOfTasks(t *testing.T) {
 		default:
 		}
 		body, _ := io.ReadAll(r.Body)
+		var kinds map[string]json.RawMessage
+		if err := json.Unmarshal(body, &kinds); err != nil || len(kinds) != 1 || kinds["jsonrpc"] != nil || r.Header.Get("Content-Type") != "application/a2a+json" || r.Method != http.MethodPost {
+			t.Errorf("a webhook is told %s %v", body, r.Header)
+		}
 		p := toldPush{header: r.Header, body: string(body)}
 		_ = json.Unmarshal(body, &p.event)
 		told <- p
@@ -286,6 +290,9 @@ func TestWebhooksAreToldOfTasks(t *testing.T) {
 	if got := config("CreateTaskPushNotificationConfig", fmt.Sprintf(`,"url":%q`, desk.URL+"/other")); !strings.Contains(got, `"id":"`) {
 		t.Errorf("another: %s", got)
 	}
+	if _, fault := c.rpc(t, "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":"01980a3e-9f6b-7c54-8b1e-3f2d6a7c9e10","url":%q}`, desk.URL)); fault.reason() != "TASK_NOT_FOUND" {
+		t.Errorf("of a task that there is not: %+v", fault)
+	}
 	if got := config("ListTaskPushNotificationConfigs", ``); strings.Count(got, `"url"`) != 2 {
 		t.Errorf("both: %s", got)
 	}
@@ -314,6 +321,7 @@ func TestWebhooksAreToldOfTasks(t *testing.T) {
 	}
 }
 
+// [A2A-13.2-2]
 func TestWebhooksOfAgentsAreNoWayIntoTheOwnNetwork(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, agents, func(c *app.Config) { c.A2A.Push = true })
