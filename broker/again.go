@@ -93,6 +93,9 @@ func (t *turn) deliverGroup(g *group, members []*subscription) deliveryResult {
 	if t.known != nil && t.before && t.b.origins.served(t.known, g.id) {
 		return waits
 	}
+	if t.declined(g) {
+		return missed
+	}
 	became := t.deliverShared(g, members)
 	if became == missed && t.msg.qos > 0 && slices.ContainsFunc(members, (*subscription).isMoving) {
 		t.offerLater(g)
@@ -124,9 +127,10 @@ func (t *turn) repeatAway(r *route, best deliveryResult, count func(deliveryResu
 	away := t.away(r)
 	var groups []uint64
 	for _, g := range r.groups {
-		if t.b.origins.served(t.known, g.id) {
+		switch {
+		case t.b.origins.served(t.known, g.id):
 			count(waits)
-		} else {
+		case !t.declined(g):
 			groups = append(groups, g.id)
 		}
 	}

@@ -165,7 +165,7 @@ func (a *Arrival) Deliver(encoded []byte, groups []uint64, only bool) (_ Outcome
 	}
 	for _, id := range groups {
 		became := t.deliverToGroup(r, id)
-		if best = max(best, became); became < waits && t.msg.qos > 0 {
+		if best = max(best, became); became < waits && t.msg.qos > 0 && !t.declinedBy(r, id) {
 			left = append(left, id)
 		}
 	}

@@ -65,6 +65,11 @@ func (t *turn) deliverTo(tg *target) deliveryResult {
 	if !tg.s.hears(m) {
 		return missed
 	}
+	if tg.narrow {
+		if tg = t.narrowed(tg); tg == nil {
+			return missed
+		}
+	}
 	qos, retainAs, ids := tg.qos, tg.retainAs, tg.ids
 	if tg.noLocal && tg.s.sent(m) { // [MQTT-3.8.3-3]
 		if !tg.others {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/aibridge/aibridge/broker/condition"
 	"github.com/aibridge/aibridge/broker/topic"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -14,7 +15,8 @@ import (
 // A subscription is one session's interest in one filter.
 type subscription struct {
 	session  *session
-	filter   string // as it stood in SUBSCRIBE
+	filter   string               // as it stood in SUBSCRIBE
+	where    *condition.Condition // of the messages it is for; nil for all
 	interest *interest
 	group    *group // nil unless shared
 	at       int    // in the list that holds it
@@ -30,6 +32,7 @@ type subscription struct {
 type interest struct {
 	filter     string // without $share/group/
 	subs       []*subscription
+	others     int // of subs that were asked for by another name: a session may have several
 	groups     map[groupKey]*group
 	handlers   []func(*Publication)
 	inspectors []Inspector
@@ -40,14 +43,15 @@ type interest struct {
 // what is another's.
 type groupKey struct {
 	space protocol.SpaceID
-	name  string
+	name  string // with "/?" and the condition behind it, if there is one
 }
 
 // A group shares one filter's messages among its members.
 type group struct {
 	key     groupKey
 	filter  string
-	id      uint64          // among peers
+	id      uint64 // among peers
+	where   *condition.Condition
 	members []*subscription // replaced, never changed
 	next    atomic.Uint32
 }
@@ -75,9 +79,10 @@ func (x *index) add(sub *subscription, old *subscription) (ok bool) {
 	if old != nil {
 		x.removeLocked(old)
 	}
-	groupName, inner, shared := topic.Shared(sub.filter)
+	plain, text := sub.plain()
+	groupName, inner, shared := topic.Shared(plain)
 	if !shared {
-		inner = topic.Inner(sub.filter)
+		inner = topic.Inner(plain)
 	}
 	in := x.interest(inner)
 	if alone {
@@ -91,11 +96,17 @@ func (x *index) add(sub *subscription, old *subscription) (ok bool) {
 	if !shared {
 		sub.at = len(in.subs)
 		in.subs = append(in.subs, sub)
+		if sub.filter != inner {
+			in.others++
+		}
 	} else {
 		key := groupKey{sub.session.owner.Space, groupName}
+		if sub.where != nil {
+			key.name += "/?" + text // no name of a group has a slash
+		}
 		g := in.groups[key]
 		if g == nil {
-			g = &group{key: key, filter: inner}
+			g = &group{key: key, filter: inner, where: sub.where}
 			if x.peers != nil {
 				g.id = x.peers.Group(key.space, key.name, inner)
 			}
@@ -184,6 +195,9 @@ func (x *index) removeLocked(sub *subscription) {
 		in.subs[sub.at].at = sub.at
 		in.subs[last] = nil
 		in.subs = in.subs[:last]
+		if sub.filter != in.filter {
+			in.others--
+		}
 	}
 	if len(in.subs) == 0 && len(in.groups) == 0 && len(in.handlers) == 0 && len(in.inspectors) == 0 {
 		x.filters.Delete(in.filter)
@@ -214,6 +228,7 @@ type target struct {
 	retainAs bool
 	noLocal  bool // of one subscription at least
 	others   bool // and not of all
+	narrow   bool // a subscription has a condition
 }
 
 func (tg *target) add(sub *subscription) {
@@ -225,6 +240,7 @@ func (tg *target) add(sub *subscription) {
 	}
 	tg.noLocal = tg.noLocal || sub.noLocal
 	tg.others = tg.others || !sub.noLocal
+	tg.narrow = tg.narrow || sub.where != nil
 }
 
 // forOwn is the target for what the session's own client published.
@@ -245,9 +261,9 @@ func (x *index) match(name string) *route {
 	defer x.mu.RUnlock()
 	var found []*interest
 	x.filters.Match(name, func(in *interest) { found = append(found, in) })
-	n := 0
+	n, others := 0, 0
 	for _, in := range found {
-		n += len(in.subs)
+		n, others = n+len(in.subs), others+in.others
 		r.handlers = append(r.handlers, in.handlers...)
 		r.inspectors = append(r.inspectors, in.inspectors...)
 		for _, g := range in.groups {
@@ -257,7 +273,7 @@ func (x *index) match(name string) *route {
 	}
 	r.targets = make([]target, 0, n)
 	var seen map[*session]int
-	if len(found) > 1 {
+	if len(found) > 1 || others > 0 {
 		seen = make(map[*session]int, n)
 	}
 	for _, in := range found {

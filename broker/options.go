@@ -47,6 +47,9 @@ type Options struct {
 	Directory Directory
 	// Exclusives decide which session has a topic alone; with Peers only.
 	Exclusives Exclusives
+	// Conditions has what stands behind a question mark in the filter of a subscription
+	// be a condition on the user properties of messages, see package condition.
+	Conditions bool
 	// Full reports whether nothing new may be stored; optional. No more topics
 	// then get a retained message, nothing is kept for clients that are away,
 	// and publishers of QoS 1 and 2 are told so where nobody else has their

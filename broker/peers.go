@@ -269,6 +269,9 @@ func (t *turn) deliverAway(r *route, away *Away, count func(deliveryResult)) {
 		t.sendings = append(t.sendings, sending{peer: p})
 	}
 	for i, g := range r.groups {
+		if t.declined(g) {
+			continue
+		}
 		there := away.group(g.id)
 		if there == nil {
 			count(t.deliverGroup(g, r.members[i]))

@@ -157,7 +157,7 @@ func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
 func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
 	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: c.session.neighbours}
-	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
+	t.kept, t.looked, t.frames, t.raw = nil, false, [4][]byte{}, nil
 	t.origin, t.numbered = origin{}, nil
 	if p.QoS == 0 {
 		t.raw = whole
@@ -195,7 +195,7 @@ func (t *turn) load(c *conn, name string, whole []byte) {
 func (t *turn) use(m *message) {
 	t.msg = *m
 	t.msg.id = 0
-	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
+	t.kept, t.looked, t.frames, t.raw = nil, false, [4][]byte{}, nil
 	t.origin, t.numbered = origin{}, nil
 }
 

@@ -104,6 +104,10 @@ func (t *turn) redeliver(r *redelivery) {
 		if !r.isFor(g) {
 			continue
 		}
+		if t.declined(g) {
+			r.end(Missed)
+			return
+		}
 		switch t.deliverShared(g, g.current(t.b)) {
 		case taken, waits:
 			r.end(Taken)

@@ -1,9 +1,6 @@
 package broker
 
-import (
-	"github.com/aibridge/aibridge/broker/topic"
-	"github.com/aibridge/aibridge/protocol"
-)
+import "github.com/aibridge/aibridge/protocol"
 
 // renew gives a connected client a new principal, which is the same party with
 // a newer credential. What it has subscribed to and no longer may hear, it
@@ -33,7 +30,7 @@ func (t *turn) renew(c *conn, who *protocol.Principal) {
 // stillMay reports whether the client may hear what the session subscribed
 // to. If not, it ends the subscription.
 func (t *turn) stillMay(s *session, client *Client, filter string) bool {
-	v := t.b.options.Permissions.MaySubscribe(client, topic.Inner(filter))
+	v := t.b.options.Permissions.MaySubscribe(client, t.b.Inner(filter))
 	if v.Allowed() {
 		return true
 	}

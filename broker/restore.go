@@ -206,7 +206,7 @@ func (b *Broker) makeStored(id string, v *storedSession) *session {
 	s.subs = make(map[string]*subscription, len(v.Subs))
 	for _, sub := range v.Subs {
 		s.subs[sub.Filter] = &subscription{
-			session: s, filter: sub.Filter, id: sub.ID, qos: sub.QoS, noLocal: sub.NoLocal, retainAs: sub.RetainAs,
+			session: s, filter: sub.Filter, where: b.conditionOf(sub.Filter), id: sub.ID, qos: sub.QoS, noLocal: sub.NoLocal, retainAs: sub.RetainAs,
 		}
 	}
 	return s

@@ -263,7 +263,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if sub.handling == 2 || sub.group != nil {
 		return
 	}
-	found := t.b.retained.heard(sub.session, topic.Inner(sub.filter), t.now)
+	found := t.b.retained.heard(sub.session, sub.interest.filter, t.now)
 	if len(found) == 0 {
 		return
 	}
@@ -283,7 +283,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	}
 	for _, m := range found {
 		p := pending{msg: m, ids: ids, qos: min(m.qos, sub.qos), retain: true, free: true}
-		if sub.noLocal && s.sent(m) || !s.hears(m) {
+		if sub.noLocal && s.sent(m) || !s.hears(m) || !sub.wants(m) {
 			continue
 		}
 		if p.qos > 0 && s.keeps() && t.b.journal != nil {

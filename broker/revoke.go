@@ -1,9 +1,6 @@
 package broker
 
-import (
-	"github.com/aibridge/aibridge/broker/topic"
-	"github.com/aibridge/aibridge/protocol"
-)
+import "github.com/aibridge/aibridge/protocol"
 
 // DropSubscription ends one subscription of a session, connected or kept,
 // because its client lost the right to it: the rest of the session stays.
@@ -85,18 +82,21 @@ func (s *session) lost(p *pending, by *subscription) bool {
 	if p.group != nil {
 		return p.group == by.group
 	}
-	if by.group != nil || !covers(by.filter, p.msg.topic) {
+	if by.group != nil || !by.covers(p.msg) {
 		return false
 	}
-	for filter, sub := range s.subs {
-		if sub.group == nil && covers(filter, p.msg.topic) {
+	for _, sub := range s.subs {
+		if sub.group == nil && sub.covers(p.msg) {
 			return false
 		}
 	}
 	return true
 }
 
-func covers(filter, name string) bool { return protocol.Match(topic.Inner(filter), name) }
+// covers reports whether a message that the session hears is for the subscription.
+func (sub *subscription) covers(m *message) bool {
+	return protocol.Match(sub.interest.filter, m.topic) && sub.wants(m)
+}
 
 // takeBack takes lost messages out of a queue.
 func (t *turn) takeBack(s *session, q *fifo, lost func(*pending) bool) {

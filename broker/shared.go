@@ -4,7 +4,7 @@ package broker
 // those first that are connected and keep up [MQTT-4.8.2-4], then those that
 // are behind, then those that are away, as far as they have room.
 func (t *turn) deliverShared(g *group, members []*subscription) deliveryResult {
-	if len(members) == 0 {
+	if len(members) == 0 || t.declined(g) {
 		return missed
 	}
 	start := int(g.next.Add(1) % uint32(len(members)))

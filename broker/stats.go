@@ -14,7 +14,7 @@ import (
 type counts struct {
 	received, sent          [3]uint64 // PUBLISH by QoS
 	dropped, refused, wills uint64
-	overflowed              uint64
+	overflowed, unwanted    uint64
 	connects                uint64
 }
 
@@ -23,7 +23,7 @@ type stats struct {
 	b                       *Broker
 	received, sent          [3]atomic.Uint64
 	dropped, refusedPublish atomic.Uint64
-	overflowed              atomic.Uint64
+	overflowed, unwanted    atomic.Uint64
 	wills, connects         atomic.Uint64
 	slow                    atomic.Int64       // clients that do not keep up
 	disconnects, refusals   [256]atomic.Uint64 // by reason
@@ -85,6 +85,7 @@ func (s *stats) add(c *counts) {
 	s.dropped.Add(c.dropped)
 	s.refusedPublish.Add(c.refused)
 	s.overflowed.Add(c.overflowed)
+	s.unwanted.Add(c.unwanted)
 	s.wills.Add(c.wills)
 	s.connects.Add(c.connects)
 	*c = counts{}
@@ -117,6 +118,7 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	}
 	counter("dropped_total", "Messages dropped because a client's queue was full.", s.dropped.Load())
 	counter("overflowed_total", "Messages of QoS 1 and 2 refused because there was no room in the queue of anybody they were for.", s.overflowed.Load())
+	counter("unwanted_total", "Messages that did not fit the condition of a subscription, by subscriber.", s.unwanted.Load())
 	counter("refused_total", "Messages refused by permissions.", s.refusedPublish.Load())
 	counter("wills_total", "Wills published.", s.wills.Load())
 	for r := range 256 {

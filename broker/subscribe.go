@@ -21,15 +21,17 @@ func (t *turn) subscribe(c *conn) error {
 		if p.Filters[i].NoLocal && topic.IsShared(filter) { // [MQTT-3.8.3-4]
 			return &packet.Error{Reason: packet.ProtocolError, Text: "no local on a shared subscription"}
 		}
-		if err := c.grammatical(filter); err != nil {
+		plain, _, _ := t.b.split(filter)
+		if err := c.grammatical(plain); err != nil {
 			return err
 		}
 	}
 	subs := make([]*subscription, 0, len(p.Filters))
 	for i := range p.Filters {
 		f := &p.Filters[i]
+		filter := string(f.Filter)
 		subs = append(subs, &subscription{
-			session: s, filter: string(f.Filter), id: id, qos: f.QoS,
+			session: s, filter: filter, where: t.b.conditionOf(filter), id: id, qos: f.QoS,
 			noLocal: f.NoLocal, retainAs: f.RetainAsPublished, handling: f.RetainHandling,
 		})
 	}
@@ -103,10 +105,16 @@ func (c *conn) grammatical(filter string) error {
 
 // judge says whether a client may subscribe to a filter.
 func (t *turn) judge(c *conn, filter string) (packet.Reason, string) {
-	if !topic.ValidFilter(filter) {
+	plain, text, conditional := t.b.split(filter)
+	if !topic.ValidFilter(plain) {
 		return packet.TopicFilterInvalid, "malformed topic filter"
 	}
-	judged := topic.Inner(filter)
+	if conditional {
+		if why := refuseCondition(plain, text); why != "" {
+			return packet.TopicFilterInvalid, why
+		}
+	}
+	judged := topic.Inner(plain)
 	if topic.DeeperThan(t.b.options.Limits.TopicLevels, judged) {
 		return packet.TopicFilterInvalid, tooDeep
 	}
@@ -131,6 +139,9 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	if old == nil && len(s.subs) >= t.b.options.Limits.Subscriptions {
 		return packet.QuotaExceeded, "too many subscriptions"
 	}
+	if old == nil && sub.where != nil && s.narrow() >= mostConditional {
+		return packet.QuotaExceeded, "too many subscriptions with a condition"
+	}
 	if s.subs == nil {
 		s.subs = make(map[string]*subscription, 1)
 	}
@@ -154,7 +165,8 @@ func (t *turn) unsubscribe(c *conn) error {
 		return err
 	}
 	for _, f := range p.Filters {
-		if err := c.grammatical(string(f)); err != nil {
+		plain, _, _ := t.b.split(string(f))
+		if err := c.grammatical(plain); err != nil {
 			return err
 		}
 	}
@@ -183,7 +195,7 @@ func (t *turn) recordAndAnswer(c *conn, a pendingAck) (now bool) {
 }
 
 func (t *turn) dropSubscription(c *conn, filter string) packet.Reason {
-	if !topic.ValidFilter(filter) {
+	if plain, _, _ := t.b.split(filter); !topic.ValidFilter(plain) {
 		return packet.TopicFilterInvalid
 	}
 	s := c.session

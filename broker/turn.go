@@ -33,8 +33,10 @@ type turn struct {
 	// Of the message that is being routed.
 	msg      message
 	kept     *message
-	raw      []byte // the packet it came in, if it may go out the same
-	rawShape int    // which of frames that would be
+	looked   bool              // users are its user properties
+	users    packet.Properties // for conditions of subscriptions
+	raw      []byte            // the packet it came in, if it may go out the same
+	rawShape int               // which of frames that would be
 	frames   [4][]byte
 	shared   []byte // encoded packets that outboxes refer to until the turn ends
 

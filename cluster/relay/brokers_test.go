@@ -103,7 +103,7 @@ func (c *cluster) add(name string) {
 	c.runs[name]++
 	r := New(Options{Self: Node{name, c.runs[name]}, Key: &testKey, Transport: line, Outbox: 256 << 10})
 	b, err := broker.New(broker.Options{
-		Peers: r, Retained: c.retained, SysInterval: -1, Journal: c.journal, Directory: c.entrance,
+		Peers: r, Retained: c.retained, SysInterval: -1, Conditions: true, Journal: c.journal, Directory: c.entrance,
 		Authenticate: func(_ context.Context, shown broker.Credentials) (*protocol.Principal, error) {
 			who := &protocol.Principal{ID: "someone", Space: protocol.DefaultSpace}
 			if shown.Username != "" {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/broker/topic"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -82,9 +81,9 @@ func (c *Clients) departed(of broker.SessionID) {
 // heard reports whether a connected client of the space listens to the topics of
 // a client that is gone.
 func (c *Clients) heard(of broker.SessionID) bool {
-	topics := c.topics.Root() + "/client/" + of.Client + "/#"
+	b, topics := c.server.Load().broker, c.topics.Root()+"/client/"+of.Client+"/#"
 	for _, sub := range c.subscriptions.about(thingOf(c.topics, topics)) {
-		if sub.client.Session().Space == of.Space && protocol.Overlap(topic.Inner(sub.filter), topics) {
+		if sub.client.Session().Space == of.Space && protocol.Overlap(b.Inner(sub.filter), topics) {
 			return true
 		}
 	}

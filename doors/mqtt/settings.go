@@ -30,6 +30,7 @@ type Settings struct {
 	TopicLevels    int      `yaml:"topic_levels" was:"limits.topic_levels" doc:"levels of a topic or filter"`
 	Subscriptions  int      `yaml:"subscriptions" doc:"subscriptions of a client"`
 	TopicMetrics   []string `yaml:"topic_metrics" doc:"topic filters of which messages are counted, in aibridge_topic_messages_total"`
+	Conditions     bool     `yaml:"subscription_conditions" doc:"take what stands behind a question mark in the filter of a subscription as a condition on user properties of messages"`
 	Sparkplug      bool     `yaml:"sparkplug" doc:"keep birth certificates of Sparkplug B, and give death certificates the time, as a Sparkplug Aware server does"`
 	CloudEvents    bool     `yaml:"cloudevents" doc:"tell the bridge's events as CloudEvents, too, below cloudevents/binary/ and cloudevents/structured/"`
 	RetainedBytes  int      `yaml:"retained_bytes" doc:"retained messages all together, in bytes"`

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/broker/topic"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/cloudevent"
 )
@@ -90,10 +89,10 @@ func (s *subscriptions) all() (list []subscription) {
 	return list
 }
 
-// thingOf is the thing a filter is about: "cap/climate", "agent/lamp",
+// thingOf is the thing a filter of topics is about: "cap/climate", "agent/lamp",
 // "scene/HOME/climate", "vfs/pictures"; "" if it is about several or none.
 func thingOf(topics protocol.Topics, filter string) string {
-	rest, ours := topics.Under(cloudevent.Told(topics, topic.Inner(filter)))
+	rest, ours := topics.Under(cloudevent.Told(topics, filter))
 	if !ours {
 		return ""
 	}
@@ -116,13 +115,13 @@ func thingOf(topics protocol.Topics, filter string) string {
 // joined notes a subscription. One that is not allowed by now - the right to
 // it went in this moment - is ended.
 func (s *server) joined(c *broker.Client, filter string) {
-	s.subscriptions.add(thingOf(s.topics, filter), c, filter)
+	s.subscriptions.add(thingOf(s.topics, s.broker.Inner(filter)), c, filter)
 	s.judge(subscription{c, filter})
 }
 
 // left forgets a subscription.
 func (s *server) left(c *broker.Client, filter string) {
-	s.subscriptions.remove(thingOf(s.topics, filter), c, filter)
+	s.subscriptions.remove(thingOf(s.topics, s.broker.Inner(filter)), c, filter)
 }
 
 // ReviewCap ends the subscriptions to the topics of a Cap of those who may not
@@ -177,7 +176,7 @@ func (c *Clients) reviewAll() {
 
 // judge ends a subscription that is not allowed.
 func (s *server) judge(sub subscription) {
-	if s.MaySubscribe(sub.client, topic.Inner(sub.filter)).Allowed() {
+	if s.MaySubscribe(sub.client, s.broker.Inner(sub.filter)).Allowed() {
 		return
 	}
 	go func() { // whoever tells of it may hold locks

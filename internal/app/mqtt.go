@@ -41,6 +41,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 			Log:        s.log,
 			MaxPacket:  s.config.Limits.Payload + roomAroundPayload,
 			Limits:     s.config.MQTT.Limits(),
+			Conditions: s.config.MQTT.Conditions,
 			Journal:    journal,
 			Clock:      s.clock,
 			Gate:       s.gate,
