@@ -41,7 +41,7 @@ func capGroup(name string) (id protocol.CapID, group protocol.GroupID, ok bool) 
 //   - Any other group belongs to the principal that wrote its first file, and
 //     is shared with those who take part in a group of the same name in a Cap
 //     of that principal, and with those who manage the space: to be the first
-//     shuts no operator out. A group that nobody has written to is free.
+//     shuts no operator out. A group without files is free.
 func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool) bool {
 	if group == MirrorGroup {
 		return true // folder by folder

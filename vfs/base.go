@@ -123,7 +123,7 @@ func isLost(err error) bool { return protocol.CodeOf(err) == protocol.FileNotFou
 // maxOpen is the number of blobs of a content that are open at a time.
 const maxOpen = 4
 
-// A chunkReader reads a content from where its list says.
+// A chunkReader reads a content from the places in its list.
 type chunkReader struct {
 	ctx    context.Context
 	blobs  Blobs

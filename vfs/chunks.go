@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Large files are compared by chunks of a fixed size, so that only those that
-// changed have to travel.
+// Large files are compared by chunks of a fixed size, so that only changed chunks
+// are transferred.
 const (
 	// ChunkSize is the size of a chunk, in bytes; the last one may be shorter.
 	ChunkSize = 256 << 10
@@ -33,7 +33,7 @@ type Chunked interface {
 	PutDelta(ctx context.Context, group, path string, c Delta, r io.Reader, o PutOptions) (File, error)
 }
 
-// A Delta says which chunks of a version are those of the next one too.
+// A Delta names the chunks of a version that the next one keeps.
 type Delta struct {
 	Base uint64 // the version
 	Keep []Run  // in order, apart from each other
@@ -127,7 +127,7 @@ func (h *ChunkHasher) Sums() []Sum {
 	return append(h.sums[:len(h.sums):len(h.sums)], sha256.Sum256(h.pending))
 }
 
-// check refuses a delta without what it is checked by.
+// check refuses a delta without the size and the sum that it is checked by.
 func (c Delta) check(o PutOptions) error {
 	if o.Size < 0 || o.SHA256 == nil {
 		return protocol.InvalidParam("checksum", "and size of the whole are needed with chunks of another version")
@@ -190,7 +190,7 @@ func (s *section) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// PutChanged makes a version by a delta, without copying what stays if files
+// PutChanged makes a version by a delta, without copying the kept chunks if files
 // can.
 func PutChanged(ctx context.Context, files Files, group, path string, c Delta, r io.Reader, o PutOptions) (File, error) {
 	if err := c.check(o); err != nil {
@@ -205,7 +205,7 @@ func PutChanged(ctx context.Context, files Files, group, path string, c Delta, r
 	return copyChanged(ctx, files, group, path, c, r, o)
 }
 
-// copyChanged makes a version by a delta, and copies what stays.
+// copyChanged makes a version by a delta, and copies the kept chunks.
 func copyChanged(ctx context.Context, files Files, group, path string, c Delta, r io.Reader, o PutOptions) (File, error) {
 	before, f, err := files.Open(ctx, group, path, c.Base)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 const (
 	EventPut     = "vfs.put"     // a version with content; data is a [FileChange]
 	EventDeleted = "vfs.deleted" // a version that says the file is gone; data is a [FileChange]
-	EventMissed  = "vfs.missed"  // changes were too many to tell of each: list the group; data has its name
+	EventMissed  = "vfs.missed"  // there were too many changes for an event of each: list the group; data has its name
 )
 
 // A FileChange is the content of an event about a file.
@@ -27,7 +27,7 @@ type change struct {
 	file  File
 }
 
-// maxChangesWaiting bounds the changes that wait to be told.
+// maxChangesWaiting bounds the changes that wait to be published.
 const maxChangesWaiting = 16384
 
 // changed announces a version. A version that finds no room is announced as missed.
@@ -37,7 +37,7 @@ func (s *Service) changed(in protocol.SpaceID, f File) {
 	}
 }
 
-// Run tells of changes until ctx ends.
+// Run publishes changes until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.news.Run(ctx, announce.Publisher[change, groupID]{
 		Event: s.tellChange,
@@ -61,8 +61,8 @@ func (s *Service) tellMissed(g groupID) {
 	}{g.group})
 }
 
-// publish tells the listeners to a group in the space; their right is checked when
-// they subscribe.
+// publish sends an event to the subscribers of a group in the space; their right is
+// checked when they subscribe.
 func (s *Service) publish(in protocol.SpaceID, group, name string, about any) {
 	data, err := json.Marshal(about)
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *Service) publish(in protocol.SpaceID, group, name string, about any) {
 }
 
 // MayFollow reports whether a principal may hear of changes of a group's files: its
-// readers and the managers of the space may. A group without an owner counts as another
-// principal's. It is asked on the message path.
+// readers and the managers of the space may. A group without an owner counts as
+// another principal's. It is called for every message.
 func (s *Service) MayFollow(who *protocol.Principal, group string) bool {
 	switch {
 	case who.Manages(who.Home()):

@@ -115,9 +115,9 @@ type Files interface {
 	Delete(ctx context.Context, group, path string, ifVersion uint64) (File, error)
 
 	// List lists the files whose path begins with prefix, by path in the order
-	// of bytes, at most limit of them (0 is [DefaultLimit]); next is where to
-	// go on, "" at the end. A file that changes meanwhile may be listed as it
-	// was or as it is; one that stays is never left out. With deleted, files
+	// of bytes, at most limit of them (0 is [DefaultLimit]); next is the cursor of
+	// the next page, "" at the end. A file that changes meanwhile may be listed as
+	// it was or as it is; one that stays is never left out. With deleted, files
 	// that were deleted are listed too.
 	List(ctx context.Context, group, prefix, cursor string, limit int, deleted bool) (files []File, next string, err error)
 }
@@ -159,9 +159,9 @@ type Whole struct {
 
 // A BatchGetter is implemented by [Files] from which many small files are read
 // quicker at once. It reads the current versions, in the order of the paths,
-// and checks the contents; each file stands for itself. A file that does not fit
-// into [MaxBatchBytes] with those before it is 1004. An error means that nothing at
-// all was read.
+// and checks the contents; each file succeeds or fails by itself. A file that does
+// not fit into [MaxBatchBytes] with those before it is 1004. An error means that
+// nothing at all was read.
 type BatchGetter interface {
 	GetBatch(ctx context.Context, group string, paths []string) ([]Whole, error)
 }
@@ -240,7 +240,7 @@ func getWhole(ctx context.Context, files Files, group, path string, room int64) 
 	if _, err := io.ReadFull(r, data); err != nil {
 		return File{}, nil, err
 	}
-	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF { // the end tells of damage
+	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF { // damage is reported at the end
 		return File{}, nil, err
 	}
 	return f, data, nil

@@ -48,8 +48,7 @@ const (
 	sweepEvery = time.Hour
 )
 
-// sweep removes now and then what a crash has left of blobs that were being
-// written.
+// sweep removes now and then the parts of unfinished blobs that a crash has left.
 func (s *Store) sweep(ctx context.Context) {
 	sweeper, ok := s.opts.Blobs.(Sweeper)
 	if !ok || time.Since(s.swept) < sweepEvery {

@@ -19,7 +19,7 @@ import (
 // below disk/.
 const MirrorGroup = "cap"
 
-// CheckGroup refuses with 1001 what cannot be the name of a group of files:
+// CheckGroup refuses with 1001 a text that cannot be the name of a group of files:
 // it is one level of a topic and one segment of a URL.
 func CheckGroup(group string) error {
 	if reason := protocol.GroupName("").Rule().Check(group); reason != "" {

@@ -47,9 +47,8 @@ func (l Located) below() string {
 }
 
 // Copy makes a version of a file, 0 for the current one, another file's new
-// version. Nothing is read or written but the record where both are kept by the
-// same store. The content type and the time of the source go with it unless o
-// says others.
+// version. Within one store only the record is written, and no content is read. The
+// content type and the time of the source go with it unless o says others.
 func Copy(ctx context.Context, from Located, version uint64, to Located, o PutOptions) (File, error) {
 	content, f, err := from.Files.Open(ctx, from.Group, from.Path, version)
 	if err != nil {
@@ -170,8 +169,8 @@ func CopyFile(ctx context.Context, from, to Located, o PutOptions) (File, error)
 	return Copy(ctx, from, 0, to, o)
 }
 
-// Tree does something with all files below a folder, and returns with how many.
-// Each file stands for itself. The folder must not be within the one that it
+// Tree does op with all files below a folder, and returns their number. Each file
+// succeeds or fails by itself. The folder must not be within the one that it
 // becomes, nor the other way round.
 func Tree(ctx context.Context, op TreeOp, from, to Located, o PutOptions) (done int, err error) {
 	if from.Group == to.Group && (Within(from.Path, to.Path) || Within(to.Path, from.Path)) {

@@ -48,7 +48,7 @@ func merge(a, b []string) []string {
 	return slices.Compact(append(append(out, a...), b...))
 }
 
-// from yields what begins with a prefix and comes after a cursor, in order.
+// from yields the strings with a prefix that come after a cursor, in order.
 func (o *order) from(prefix, cursor string, yield func(string) bool) {
 	start := prefix
 	if cursor > start {

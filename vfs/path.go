@@ -15,7 +15,7 @@ import (
 // Limits of a path, in bytes.
 const (
 	MaxPath    = 1024
-	MaxSegment = 255 // what file systems allow for one name
+	MaxSegment = 255 // the limit of file systems for one name
 )
 
 // CleanPath returns a path as it is, or refuses it with 1001. It mends
@@ -27,9 +27,9 @@ const (
 // keeps for a device; a name has at most [MaxSegment] bytes, a path
 // [MaxPath].
 //
-// Beside that, no two paths of a group may be such that some system takes
-// them for one: paths that differ in case only ("twins"), and a file where
-// another path needs a folder. Those are refused with 3002 when they are put.
+// Besides, no two paths of a group may be the same to some system: paths that
+// differ in case only ("twins"), and a file where another path needs a folder.
+// Those are refused with 3002 when they are put.
 func CleanPath(path string) (string, error) {
 	if reason := badPath(path); reason != "" {
 		return "", protocol.InvalidParam("path", reason)
@@ -41,8 +41,7 @@ func CleanPath(path string) (string, error) {
 // its group, whether or not it begins with a slash.
 func Relative(path string) string { return strings.TrimPrefix(path, "/") }
 
-// cleanPrefix checks what paths of a list are to begin with: any beginning of
-// a path.
+// cleanPrefix checks the prefix of a list: it may be any beginning of a path.
 func cleanPrefix(prefix string) error {
 	if len(prefix) > MaxPath || !utf8.ValidString(prefix) {
 		return protocol.InvalidParam("path", "is no beginning of a path")

@@ -127,7 +127,7 @@ func (s *Store) checkReceived(path string, c *received, o PutOptions) error {
 }
 
 // A source is a reader that ends with its context, and after a number of
-// bytes. It tells an end in the middle from an end.
+// bytes. It tells a premature end from the proper one.
 type source struct {
 	ctx  context.Context
 	r    io.Reader
@@ -145,7 +145,7 @@ func (s *source) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p[:min(int64(len(p)), s.left)])
 	s.left -= int64(n)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = brokenOff(err) // what io.ReadFull would take for an end
+		err = brokenOff(err) // io.ReadFull would take it for the end
 	}
 	return n, err
 }

@@ -10,7 +10,7 @@ import (
 // anything has changed.
 type Reviser interface {
 	// Revision changes whenever a file does whose path begins with prefix, and
-	// perhaps when others do. "" says nothing.
+	// perhaps when others do. "" means that the VFS cannot tell.
 	Revision(ctx context.Context, group, prefix string) (string, error)
 }
 

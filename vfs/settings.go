@@ -1,6 +1,6 @@
 package vfs
 
-// Settings say where files are kept, and how many.
+// Settings hold the place of contents and the limits of files.
 type Settings struct {
 	Store    string       `yaml:"store" doc:"place in which contents of files are kept: folder, nats, or auto, which is nats if other bridges reach it and else folder"`
 	Dir      string       `yaml:"dir" doc:"folder for contents of files; vfs in the data folder when empty"`
@@ -12,7 +12,7 @@ type Settings struct {
 	Private  bool         `yaml:"allow_private" doc:"call registered VFSs at loopback and private addresses; under --dev that is so anyway"`
 }
 
-// SyncSettings bound what the mirrors of Caps cost.
+// SyncSettings bound the cost of the mirrors of Caps.
 type SyncSettings struct {
 	Mirrors int `yaml:"mirrors" doc:"Caps that are mirrored at most"`
 	Open    int `yaml:"open" doc:"of them, how many keep their folder open for what comes next; three descriptors each"`
@@ -30,7 +30,7 @@ func DefaultSettings() Settings {
 		Sync: SyncSettings{Mirrors: 100_000, Open: 64, Turns: 8, Scan: 10, KeepDays: 90, KeepBytes: 1 << 30}}
 }
 
-// Check tells fail the faults of the settings.
+// Check passes the faults of the settings to fail.
 func (s *Settings) Check(fail func(format string, args ...any)) {
 	switch s.Store {
 	case "auto", "folder", "nats":

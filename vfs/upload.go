@@ -174,7 +174,8 @@ func (s *Store) upload(who *protocol.Principal, id string) (*Record, error) {
 	return r, nil
 }
 
-// FindUpload tells how far an upload of a principal is; 4003 if it has none of this id.
+// FindUpload returns the progress of a principal's upload; 4003 if it has none of this
+// id.
 func (s *Store) FindUpload(who *protocol.Principal, id string) (ResumableState, error) {
 	r, err := s.upload(who, id)
 	if err != nil {
@@ -248,8 +249,8 @@ func (s *Store) Append(ctx context.Context, who *protocol.Principal, id string, 
 	return r.state(), in.why(c.size == r.Upload.Size, r.Upload.Path)
 }
 
-// append adds to the version before what a reader has, in whole steps, until there are so
-// many bytes. The reader's errors end what it has.
+// append adds a reader's content to the version before, in whole steps, up to total bytes. An error
+// of the reader counts as its end.
 func (a *assembly) append(r *breaking, total int64) error {
 	if a.base != nil {
 		before := len(a.base.list.sums)
@@ -289,7 +290,7 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// why says why a part did not come to its end, or is longer than the rest of its file.
+// why is the error of a part that broke off, or is longer than the rest of its file.
 func (b *breaking) why(whole bool, path string) error {
 	if whole && b.err == nil {
 		if n, _ := b.r.Read(make([]byte, 1)); n > 0 {
@@ -365,8 +366,7 @@ func (s *Store) AbortUpload(ctx context.Context, who *protocol.Principal, id str
 	return s.discard(ctx, r)
 }
 
-// discard removes what has come of an upload; its blobs are collected. One that is gone is
-// no error.
+// discard removes the record of an upload; its blobs are collected. A missing one is no error.
 func (s *Store) discard(ctx context.Context, r *Record) error {
 	if err := s.opts.Records.Delete(ctx, r.key(), 0); err != nil && protocol.CodeOf(err) != protocol.NotFound {
 		return err

@@ -115,7 +115,7 @@ func (s *Service) places(ctx context.Context, call *commands.Call, p TransferPar
 	return from, to, o, nil
 }
 
-// source finds the files to be copied or moved. A missing file is told before a
+// source finds the files to be copied or moved. A missing file is reported before a
 // group without files is claimed.
 func (s *Service) source(ctx context.Context, call *commands.Call, p TransferParams, from Located, actions []string) (files Files, err error) {
 	if p.Recursive { // the result names everything in the folder

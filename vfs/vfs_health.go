@@ -31,7 +31,7 @@ type HealthResult struct {
 // maxAsked bounds how many remote VFSs are asked how they are.
 const maxAsked = 32
 
-// Health tells of every VFS of the caller's space.
+// Health describes every VFS of the caller's space.
 func (s *Service) Health(ctx context.Context, call *commands.Call, p HealthParams) (HealthResult, error) {
 	if p.ID != "" {
 		one, err := s.Status(ctx, call, StatusParams(p))

@@ -33,7 +33,7 @@ func (p RegisterParams) Target() commands.Resource {
 	return commands.Resource{Type: "vfs", ID: string(p.ID)}
 }
 
-// StatusResult tells of a VFS.
+// StatusResult describes a VFS.
 type StatusResult struct {
 	ID           protocol.VFSID `json:"vfs_id" doc:"id of the VFS"`
 	Status       string         `json:"status" enum:"online,offline" doc:"true if it can be reached"`
@@ -80,7 +80,7 @@ func (s *Service) Register(ctx context.Context, call *commands.Call, p RegisterP
 	return s.statusOf(ctx, r), nil
 }
 
-// mayMount refuses principals that may not say where the files of a group are.
+// mayMount refuses principals that may not choose the VFS of a group.
 func (s *Service) mayMount(ctx context.Context, who *protocol.Principal, group string) error {
 	if privileged(who) {
 		return nil

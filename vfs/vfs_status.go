@@ -26,7 +26,7 @@ func (p StatusParams) Target() commands.Resource {
 	return commands.Resource{Type: "vfs", ID: string(p.ID)}
 }
 
-// Status tells of a VFS of the caller's space.
+// Status describes a VFS of the caller's space.
 func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParams) (StatusResult, error) {
 	if p.ID == "" || p.ID == LocalID {
 		return s.localStatus(ctx, call.Principal), nil
@@ -45,8 +45,8 @@ func (s *Service) localStatus(ctx context.Context, who *protocol.Principal) Stat
 	return result
 }
 
-// statusFor tells a caller that neither registered a VFS nor manages the space
-// whether it can be reached, and not where it is and how full.
+// statusFor hides the address and the use of a VFS from callers that neither
+// registered it nor manage the space; they see only whether it can be reached.
 func (s *Service) statusFor(ctx context.Context, who *protocol.Principal, r *Remote) StatusResult {
 	result := s.statusOf(ctx, r)
 	if !who.Manages(r.Space) && !r.Owner.Is(who) {

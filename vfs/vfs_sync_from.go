@@ -31,9 +31,9 @@ func (p SyncFromParams) Target() commands.Resource { return groupResource(p.Grou
 // default size.
 const maxAnswer = 700 << 10
 
-// SyncFrom reads files of a group that the caller may read. Those that cannot
-// be read do not keep the others from it; what does not fit into the answer
-// any more is too_large.
+// SyncFrom reads files of a group that the caller may read. A file that cannot be
+// read does not affect the others; one that does not fit into the answer any more
+// is too_large.
 func (s *Service) SyncFrom(ctx context.Context, call *commands.Call, p SyncFromParams) (SyncResult, error) {
 	files, err := s.For(ctx, call.Principal, string(p.Group), false)
 	if err != nil {

@@ -44,7 +44,7 @@ type SyncResult struct {
 	Next  string             `json:"next_cursor,omitempty" doc:"cursor of the next page"`
 }
 
-// A SyncedFile says what became of a file.
+// A SyncedFile is the outcome for one file.
 type SyncedFile struct {
 	Path     string          `json:"path" doc:"path of the file in its group, with slashes"`
 	Status   SyncStatus      `json:"status" enum:"synced,upload,download,deleted,conflict,not_found,too_large,failed" doc:"outcome or next step: synced (both sides are equal), upload (the caller's is to be sent), download (the VFS's is to be fetched), deleted (from the VFS), conflict (both have changed), not_found (in the VFS), too_large (for this answer; GET /vfs/download has it) or failed"`
@@ -64,14 +64,14 @@ type SyncedFileFail struct {
 	Message string        `json:"message" doc:"description of the error for people"`
 }
 
-// A SyncStatus says how far the transfer of a file is.
+// A SyncStatus is the state of the transfer of a file.
 type SyncStatus string
 
 // The statuses.
 const (
 	Synced   SyncStatus = "synced"    // both sides have the same
-	Upload   SyncStatus = "upload"    // the caller has what the VFS has not
-	Download SyncStatus = "download"  // the VFS has what the caller has not
+	Upload   SyncStatus = "upload"    // the caller has a content that the VFS lacks
+	Download SyncStatus = "download"  // the VFS has a content that the caller lacks
 	Gone     SyncStatus = "deleted"   // the file was deleted from the VFS
 	Conflict SyncStatus = "conflict"  // both have changed it
 	Missing  SyncStatus = "not_found" // the VFS has no such file
@@ -101,8 +101,8 @@ func failedFile(path string, err error) SyncedFile {
 	return SyncedFile{Path: path, Status: status, Error: &SyncedFileFail{e.Code, e.Message}}
 }
 
-// SyncTo writes files of a group that the caller may write to. Those that
-// cannot be written do not keep the others from it.
+// SyncTo writes files of a group that the caller may write to. A file that cannot
+// be written does not affect the others.
 func (s *Service) SyncTo(ctx context.Context, call *commands.Call, p SyncToParams) (SyncResult, error) {
 	files, err := s.For(ctx, call.Principal, string(p.Group), true)
 	if err != nil {

@@ -160,7 +160,7 @@ func (e *Engine) replay(ctx context.Context) error {
 	return nil
 }
 
-// errIgnored refuses what would never be mirrored.
+// errIgnored refuses a write of an ignored path, which would never be mirrored.
 func errIgnored(path string) error {
 	return protocol.InvalidParam("path", "is ignored: a line of "+IgnoreFile+" matches it").With("path", path)
 }
@@ -197,7 +197,7 @@ func (e *Engine) Holds(path string, content []byte) bool {
 }
 
 // SyncNow makes both ends the same at one path, waiting for the VFS only as
-// long as Options.Patience, and tells where the file stands then. A file that
+// long as Options.Patience, and returns the state of the file then. A file that
 // neither end has is 4003.
 func (e *Engine) SyncNow(ctx context.Context, path string) (FileStatus, error) {
 	patient, cancel := context.WithTimeout(ctx, e.o.Patience)

@@ -19,8 +19,8 @@ type hint struct {
 	seen   bool
 }
 
-// apply makes both ends the same at one path. Without a hint the VFS is
-// thought to have the agreed version: it says so if not.
+// apply makes both ends the same at one path. Without a hint the VFS is assumed to
+// have the agreed version, and refuses the change if not.
 func (e *Engine) apply(ctx context.Context, path string, h hint) error {
 	if e.ignored(path) {
 		return nil
@@ -61,8 +61,8 @@ func (e *Engine) applyLocked(ctx context.Context, path string, h hint) error {
 	return fmt.Errorf("%w: it changes all the time", errUnsteady)
 }
 
-// remoteOf returns the VFS's side: the hint, if it is not outdated, else what was
-// agreed on, if nothing is open, else what the VFS says now.
+// remoteOf returns the VFS's side: the hint, if it is not outdated, else the agreed
+// version, if no change is unconfirmed, else the VFS's present answer.
 func (e *Engine) remoteOf(ctx context.Context, path string, known entry, h hint) (hint, error) {
 	intents := e.state.intents(path)
 	if h.seen && known.touched <= h.moment && !unseen(intents, h.moment) {

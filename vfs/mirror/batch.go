@@ -82,7 +82,7 @@ func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool
 			return batched{}, hint{}, false
 		}
 		r = h.remote
-	} // else a file new here is thought to be new there: the VFS says so if not
+	} // else a file new here is assumed to be new there: the VFS refuses it if not
 	l := localStat{stamp: stamp, local: local{there: true, size: stamp.Size}}
 	small, print, err := b.e.readSmall(path, l, r)
 	if err != nil {
@@ -147,8 +147,8 @@ type leftover struct {
 	hint hint
 }
 
-// applyEach applies files of a batch one by one, after it ended with an error that
-// counts only if it says that the VFS is gone: the files will tell of others.
+// applyEach applies files of a batch one by one, after it ended with an error. That
+// matters only if the VFS is gone: other errors come again with the files.
 func (b *batcher) applyEach(list []leftover, err error) {
 	if !unavailable(err) {
 		err = nil

@@ -27,7 +27,7 @@ type BreakerOptions struct {
 	Check      time.Duration // how often a silent VFS is asked whether it is there; 1 second
 	RetryFrom  time.Duration // until the first check after a failure; 100 ms
 	RetryUntil time.Duration // between two checks at most; 2 seconds
-	OnChange   func(Circuit) // told of every change; must not block
+	OnChange   func(Circuit) // called after every change; must not block
 }
 
 func (o *BreakerOptions) setDefaults() {
@@ -73,7 +73,7 @@ func NewBreaker(check func(context.Context) error, o BreakerOptions) *Breaker {
 	return l
 }
 
-// An unavailableError says that the VFS is not there.
+// An unavailableError is the error of requests to a VFS that cannot be reached.
 type unavailableError struct{ cause error }
 
 func (e *unavailableError) Error() string { return "VFS unavailable: " + e.cause.Error() }

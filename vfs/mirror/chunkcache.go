@@ -6,10 +6,10 @@ import "sync"
 // 2 MiB of memory.
 const maxCachedChunks = 1 << 16
 
-// A chunkCache knows the sums of the chunks of large contents that were read, or
-// asked for, lately. So a file that changes again and again is read once each
-// time, and the VFS is not asked to read it too. A wrong sum does no harm: what
-// is made of the chunks is compared as a whole.
+// A chunkCache keeps the sums of the chunks of large contents that were read, or
+// asked for, lately. So a file that changes again and again is read once each time,
+// and the VFS is not asked to read it too. A wrong sum does no harm: the result is
+// compared as a whole.
 type chunkCache struct {
 	mu    sync.Mutex
 	sums  map[Sum][]Sum

@@ -54,9 +54,8 @@ func (e *Engine) ruleOf(path string) Rule {
 	return e.o.Rule
 }
 
-// lose notes which copy loses before anything happens to it: whether what
-// happens then succeeds may never be learned. A copy that lost to one attempt
-// is reported once.
+// lose notes the losing copy before it is replaced, as the outcome of that may
+// never be learned. A copy that loses in several attempts is reported once.
 func (e *Engine) lose(l Loser) error {
 	fresh, err := e.state.lost(l)
 	if err != nil || !fresh {
@@ -116,7 +115,8 @@ func (e *Engine) Losers() []Loser {
 	return append([]Loser(nil), e.state.losers...)
 }
 
-// errWrongContent is a file that is not what the VFS says it is.
+// errWrongContent is the error of a content that differs from the VFS's description of
+// it.
 func errWrongContent(path string) error {
 	return protocol.Errorf(protocol.SyncFailed, "the VFS sends something else than %q", path).With("path", path)
 }

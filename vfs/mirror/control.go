@@ -24,8 +24,8 @@ func (e *Engine) Paused() bool {
 	return e.state.meta.paused
 }
 
-// Pause has nothing carried over until [Engine.Resume], over restarts too. What
-// is under way ends first. Writes through the engine wait in the folder.
+// Pause has nothing carried over until [Engine.Resume], over restarts too.
+// Transfers under way end first. Writes through the engine wait in the folder.
 func (e *Engine) Pause() error { return e.setPaused(true) }
 
 // Resume ends a pause: both ends are compared as a whole.
@@ -63,7 +63,7 @@ func (e *Engine) Rescan(contents bool) error {
 	return err
 }
 
-// forgetPrints forgets what files here looked like.
+// forgetPrints forgets the fingerprints of the files here.
 func (s *state) forgetPrints() error {
 	s.mu.Lock()
 	for path, e := range s.entries {
@@ -75,8 +75,8 @@ func (s *state) forgetPrints() error {
 	return s.compact()
 }
 
-// turnPaused does what a turn does while nothing is carried over: it finds out
-// what there will be to do.
+// turnPaused is a turn of a paused mirror: it only finds out the work that there
+// will be.
 func (e *Engine) turnPaused(ctx context.Context, watch *Watch) (next time.Time) {
 	now := e.o.Now()
 	e.next.poll, e.next.retry = time.Time{}, time.Time{}

@@ -51,8 +51,7 @@ func (x *sources) drop(sum Sum) {
 	}
 }
 
-// spareSources is the number of contents that are known beyond those of files that are
-// there.
+// spareSources is the number of indexed contents beyond those of present files.
 const spareSources = 1000
 
 // trimSources forgets contents of files that are gone, if there are many. The
@@ -117,7 +116,7 @@ func (e *Engine) pushCopy(ctx context.Context, path string, known entry, l local
 		f, err := c.PutCopy(ctx, path, from.path, from.version, o)
 		missing = err != nil && (protocol.CodeOf(err) == protocol.FileNotFound || wholeInstead(err))
 		if errors.Is(err, errors.ErrUnsupported) {
-			return File{}, errWrongContent(path) // which is no failure of the VFS
+			return File{}, errWrongContent(path) // the VFS has not failed
 		}
 		return f, err
 	}, func(stored File) error {

@@ -54,7 +54,7 @@ var actions = [...]string{"nothing", "agree", "push", "pull", "delete there", "d
 
 func (a action) String() string { return actions[a] }
 
-// decide compares what both ends have with what they agreed on.
+// decide compares the files of both ends with the agreed one.
 //
 // A VFS that does not have a file any more without a tombstone, or only in an
 // older version than was agreed on, has lost it: no deletion follows from
@@ -104,7 +104,7 @@ func decideGone(b base, r remote) action {
 	return agree
 }
 
-// decideDiffering is for different files at both ends.
+// decideDiffering decides for different files at both ends.
 func decideDiffering(b base, l local, r remote, lost bool) action {
 	if !b.holds() || lost || b.version == 0 {
 		if b.holds() && b.sum == r.SHA256 {

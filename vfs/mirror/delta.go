@@ -99,7 +99,7 @@ func (e *Engine) sendDelta(ctx context.Context, c Chunker, path string, i intent
 	stored, err = e.offer(ctx, path, i, func(ctx context.Context) (File, error) {
 		stored, err := c.PutDelta(ctx, path, delta, body, o)
 		if unsupported = errors.Is(err, errors.ErrUnsupported); unsupported {
-			return File{}, nil // which is no failure of the VFS
+			return File{}, nil // the VFS has not failed
 		}
 		return stored, err
 	}, func(stored File) error {
@@ -155,9 +155,9 @@ func sumsOf(sums []Sum) []vfs.Sum {
 	return out
 }
 
-// fetchDelta makes a version of chunks of the file here and of those that the
-// VFS has others of. A zero File says that the whole is to be fetched; then
-// nothing was written.
+// fetchDelta makes a version of the file's equal chunks here and the VFS's changed
+// ones. A zero File means that the whole is to be fetched; then nothing was
+// written.
 func (e *Engine) fetchDelta(ctx context.Context, path string, l localStat, r remote, to *tree.Unfinished) (f File, travelled int64, err error) {
 	c, far, err := e.farChunks(ctx, path, l, r)
 	if c == nil || err != nil {
@@ -165,7 +165,7 @@ func (e *Engine) fetchDelta(ctx context.Context, path string, l localStat, r rem
 	}
 	near, _, err := e.folder.Open(path)
 	if err != nil {
-		return File{}, 0, nil // the whole, then; what stands here is looked at again before it is replaced
+		return File{}, 0, nil // the whole, then; the file here is checked again before it is replaced
 	}
 	defer near.Close()
 	err = e.o.Breaker.transfer(ctx, func(ctx context.Context) (err error) {

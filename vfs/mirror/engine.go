@@ -38,9 +38,9 @@ type Options struct {
 	KeepBytes int64         // how much all of them may take, else the oldest go; 1 GiB, any if negative
 
 	TombstoneLife time.Duration // how long deletions are remembered; 30 days
-	OnConflict    func(Loser)   // told after a conflict was resolved; must not block
-	OnRound       func(Status)  // told after every round that did something; must not block
-	OnWake        func()        // told when there is something to do; must not block
+	OnConflict    func(Loser)   // called after a conflict was resolved; must not block
+	OnRound       func(Status)  // called after every round that did something; must not block
+	OnWake        func()        // called when there is something to do; must not block
 	Metrics       *Metrics
 	Log           *slog.Logger
 	Now           func() time.Time

@@ -48,8 +48,8 @@ func (i *intent) open(agreed uint64) bool {
 	return i.version >= agreed
 }
 
-// happened reports whether the change is to be seen at the end it was
-// intended for, and what both ends agreed on then.
+// happened reports whether the change is visible at the end it was intended for,
+// and returns the agreed state after it.
 func (i *intent) happened(l local, r remote) (base, bool) {
 	b := base{known: true, deleted: i.deleted, version: i.version, size: i.size, sum: i.sum, at: i.at}
 	switch {
@@ -191,7 +191,8 @@ func (e *Engine) learn(ctx context.Context, path string, known entry, l localSta
 	return known, nil
 }
 
-// learn notes what both ends agreed on before: nothing new about the VFS.
+// learn notes an earlier agreement. It keeps entry.touched, as the VFS has told nothing
+// new.
 func (s *state) learn(path string, e entry) error {
 	s.mu.Lock()
 	touched := e.touched

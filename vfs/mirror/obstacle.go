@@ -91,8 +91,8 @@ func (e *Engine) applyAsked(ctx context.Context, path string) error {
 	return e.apply(ctx, path, hint{remote: r, moment: moment, seen: true})
 }
 
-// giveUpName notes that the VFS does not have a file any more which stands here
-// and cannot be sent, because another has taken its name meanwhile.
+// giveUpName drops the agreement on a file that the VFS no longer has and that
+// cannot be sent, because another has taken its name meanwhile.
 func (e *Engine) giveUpName(ctx context.Context, path string) error {
 	defer e.locks.lock(path)()
 	r, err := e.statRemote(ctx, path)

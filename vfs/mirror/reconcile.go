@@ -155,7 +155,7 @@ func (e *Engine) finish(s scope, whole bool) error {
 	return e.state.sync()
 }
 
-// scan notes what has changed in the folder since both ends agreed.
+// scan notes the changes in the folder since both ends agreed.
 func (e *Engine) scan(ctx context.Context) error {
 	e.state.mu.Lock()
 	room := len(e.state.entries)
@@ -354,7 +354,7 @@ func (e *Engine) checkInstance(ctx context.Context) error {
 	return e.state.update(func(m *meta) { m.instance = instance })
 }
 
-// compare notes what has changed in the VFS since both ends agreed.
+// compare notes the changes in the VFS since both ends agreed.
 func (e *Engine) compare(l *listing) error {
 	if e.hasLost(l) {
 		e.o.Log.Warn("the VFS has lost files: all files are compared with it anew")
@@ -476,7 +476,7 @@ func refusedHere(err error) bool {
 	return errors.Is(err, tree.ErrNotRegular) || protocol.CodeOf(err) == protocol.AlreadyExists
 }
 
-// report notes what became of a path and returns the error.
+// report notes the outcome for a path and returns the error.
 func (e *Engine) report(ctx context.Context, path string, err error) error {
 	switch {
 	case err == nil:

@@ -10,9 +10,9 @@ import (
 // The kinds of records in the journal. A later record about the same path
 // replaces an earlier one.
 const (
-	recordEntry  byte = 'E' // what is known of a path
+	recordEntry  byte = 'E' // the entry of a path
 	recordForget byte = 'X' // a path of which nothing is known any more
-	recordMeta   byte = 'M' // what is known of the mirror as a whole
+	recordMeta   byte = 'M' // the state of the mirror as a whole
 	recordLoser  byte = 'L' // a copy that lost a conflict
 	recordOrder  byte = 'Q' // a path that was written here and is still to be sent
 	recordSent   byte = 'D' // it was sent
@@ -167,9 +167,9 @@ type Loser struct {
 	Size    int64
 	Version uint64 // in the VFS; 0 if it was the copy here
 	Kept    string // path inside the folder; "" if it is in the VFS, or was a deletion
-	Deleted bool   // what lost was a deletion
+	Deleted bool   // the loser was a deletion
 	At      int64  // Unix milliseconds
-	Winner  Winner // what it lost to
+	Winner  Winner // the version that it lost to
 }
 
 // A Winner is the version that stays after a conflict.

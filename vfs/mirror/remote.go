@@ -31,7 +31,7 @@ type PutOptions struct {
 	// file. Else it is 3003.
 	IfVersion uint64
 	Size      int64 // -1 if not known before
-	SHA256    *Sum  // what must arrive; nil if not known before
+	SHA256    *Sum  // the expected content; nil if not known before
 	Mtime     int64 // when the file was changed last, Unix milliseconds
 }
 

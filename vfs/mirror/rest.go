@@ -4,8 +4,8 @@ import "time"
 
 // A Rest is a closed engine's knowledge beyond its journal. With it the next
 // engine of the folder goes on where that one ended, instead of looking at
-// everything first. So an engine with nothing to do need not stay open: what a
-// mirror costs then is this.
+// everything first. So an engine with nothing to do need not stay open: an idle
+// mirror costs only its Rest.
 type Rest struct {
 	next     schedule
 	work     *backlog    // nil for an empty one
@@ -44,7 +44,7 @@ func (r *Rest) Suspect() { r.returned = true }
 // Waits reports whether there is something to do as soon as the VFS is there.
 func (r *Rest) Waits() bool { return r.work != nil }
 
-// Rest closes the engine and returns what it knew.
+// Rest closes the engine and returns its knowledge.
 func (e *Engine) Rest() (*Rest, error) {
 	e.turn.Lock()
 	e.mu.Lock()

@@ -17,7 +17,7 @@ const (
 	KeepBoth   Rule = "keep_both"   // the local copy goes beside the other under a name of its own
 )
 
-// Check says whether the rule is one.
+// Check fails for an unknown rule.
 func (r Rule) Check() error {
 	switch r {
 	case RemoteWins, LocalWins, LatestWins, KeepBoth:

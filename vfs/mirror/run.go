@@ -110,9 +110,8 @@ func (e *Engine) Turn(ctx context.Context) (next time.Time) {
 	return e.next.first(watch.due())
 }
 
-// interval is the time until the next look at everything. Where the system
-// tells of all changes, there is little to find; where it should but cannot,
-// looking is all there is.
+// interval is the time until the next look at everything. It is longer where the
+// system notifies of all changes, and shorter where it should but cannot.
 func (e *Engine) interval(watch *Watch) time.Duration {
 	wait := e.o.Interval
 	switch {
@@ -131,7 +130,7 @@ func (e *Engine) hasTwins() bool {
 	return e.twins
 }
 
-// takeChanges notes what the system told of.
+// takeChanges notes the changes that the system notified of.
 func (e *Engine) takeChanges(watch *Watch) {
 	paths, scan := watch.changed()
 	if scan {

@@ -36,7 +36,7 @@ type Status struct {
 	Free      int64  // bytes that may be written to the folder's disk; -1 if that is unknown
 }
 
-// Status tells where the mirror stands.
+// Status returns the state of the mirror.
 func (e *Engine) Status() Status {
 	circuit, trouble := e.o.Breaker.Standing()
 	e.mu.Lock()
@@ -94,7 +94,7 @@ func (e *Engine) Files(cursor string, limit int) (list []FileStatus, next string
 	return e.FilesIn("", cursor, limit)
 }
 
-// FilesIn lists only the files that stand somewhere; "" is anywhere.
+// FilesIn lists only the files in a state; "" is any.
 func (e *Engine) FilesIn(standing Standing, cursor string, limit int) (list []FileStatus, next string) {
 	all := e.fileMap("")
 	paths := make([]string, 0, len(all))
@@ -115,7 +115,7 @@ func (e *Engine) FilesIn(standing Standing, cursor string, limit int) (list []Fi
 	return list, next
 }
 
-// File tells where one file stands.
+// File returns the state of one file.
 func (e *Engine) File(path string) (FileStatus, bool) {
 	f, ok := e.fileMap(path)[path]
 	return f, ok
@@ -132,7 +132,7 @@ func only[V any](m map[string]V, path string) map[string]V {
 	return nil
 }
 
-// fileMap tells where the file at a path stands, or all files if that is "".
+// fileMap holds the state of the file at a path, or of all files if that is "".
 func (e *Engine) fileMap(at string) map[string]FileStatus {
 	all := make(map[string]FileStatus)
 	e.state.mu.Lock()

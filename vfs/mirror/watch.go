@@ -18,7 +18,7 @@ import (
 
 // A Watcher hears of changes in the folders of any number of mirrors from the
 // system. A process needs one: systems allow few of them, but many folders
-// each. It only makes mirrors quick: what counts are the scans.
+// each. It only makes mirrors quick: scans find every change without it.
 type Watcher struct {
 	system *fsnotify.Watcher
 	limit  int

@@ -45,7 +45,7 @@ func (b *backlog) add(path string) {
 }
 
 // done notes that a path is in order, and whether both ends have a file there.
-// A path that a scan refused and neither end has stands there still.
+// A path that a scan refused and neither end has is still in the folder.
 func (b *backlog) done(path string, mirrored bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

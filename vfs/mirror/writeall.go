@@ -96,7 +96,7 @@ func (e *Engine) writeAllHere(list []*Writing) error {
 	return e.state.enqueueAll(written)
 }
 
-// has reports whether a file stands here as it is to be written.
+// has reports whether the file here equals the one to be written.
 func (e *Engine) has(w *Writing, seen tree.Stamp) bool {
 	if seen.Absent() || seen.Size != int64(len(w.Content)) {
 		return false

@@ -111,7 +111,7 @@ func (c *Client) syncTo(ctx context.Context, group string, batch []vfs.Content, 
 }
 
 // GetBatch implements [vfs.BatchGetter]: as many files as fit come with each
-// answer to vfs.sync.from. When the versions were made, it does not say.
+// answer to vfs.sync.from. The answer lacks the times of the versions.
 func (c *Client) GetBatch(ctx context.Context, group string, paths []string) ([]vfs.Whole, error) {
 	if err := vfs.CheckGroup(group); err != nil {
 		return nil, err

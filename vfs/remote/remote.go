@@ -98,7 +98,7 @@ func (c *Client) there(group, path string) (string, string) {
 
 func folderOf(group string) string { return vfs.MirrorFolder(protocol.CapID(group)) + "/" }
 
-// here is the path of a file at the VFS as it is here.
+// here is the local path of a file at the VFS.
 func (c *Client) here(group, path string) (string, bool) {
 	if c.Inside == "" {
 		return path, true
@@ -189,7 +189,7 @@ func (c *Client) decode(ctx context.Context, response *http.Response, into any) 
 	return nil
 }
 
-// refusal is the error that an answer stands for.
+// refusal is the error in an answer.
 func refusal(status int, body []byte) error {
 	var answer struct {
 		Error *protocol.Error `json:"error"`

@@ -73,7 +73,7 @@ func (c *Client) put(ctx context.Context, group, path string, r io.Reader, o vfs
 	return f, err
 }
 
-// condition says which version is to be changed.
+// condition sets the header with the version that is to be changed.
 func condition(h http.Header, version *uint64) {
 	switch {
 	case version == nil:

@@ -23,8 +23,8 @@ const (
 	Cut           // reads and writes break off in the middle, and so do their connections
 	Full          // every write ends with 4005
 	Denied        // every write ends with 4004
-	// Forgets does what it is asked and fails to say so: the outcome is
-	// unknown to the caller.
+	// Forgets carries out a call and then fails: the outcome is unknown to the
+	// caller.
 	Forgets
 )
 
@@ -59,7 +59,7 @@ func (f *Faulty) Calls() int {
 	return f.calls
 }
 
-// enter counts a call and says how it is to fail.
+// enter counts a call and returns the failure that it is to have.
 func (f *Faulty) enter(ctx context.Context) (Fault, error) {
 	f.mu.Lock()
 	f.calls++

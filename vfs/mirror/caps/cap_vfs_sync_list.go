@@ -67,8 +67,8 @@ var mirrorOrder = listing.Order[MirrorView]{
 	},
 }
 
-// List lists the mirrors of the Caps whose files the caller may look at. It
-// opens none: it tells what each was like when it last had something to do.
+// List lists the mirrors of the Caps whose files the caller may look at. It opens
+// none: it shows the state of each after its last work.
 func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	return entrust(ctx, s, call, &listSpec, p, s.listHere)
 }

@@ -32,8 +32,8 @@ type PauseResult struct {
 	Paused bool           `json:"paused" doc:"true after cap.vfs.sync.pause, false after cap.vfs.sync.resume"`
 }
 
-// Pause has nothing carried over, over restarts of the bridge too. What is
-// written meanwhile waits in the Cap's folder.
+// Pause has nothing carried over, over restarts of the bridge too. Files written
+// meanwhile wait in the Cap's folder.
 func (s *Service) Pause(ctx context.Context, call *commands.Call, p PauseParams) (PauseResult, error) {
 	return entrust(ctx, s, call, &pauseSpec, p, s.pauseHere)
 }

@@ -75,7 +75,7 @@ type FolderView struct {
 	Restores []RestoreView `json:"restores,omitempty" doc:"the latest orders to bring a copy back, oldest first"`
 }
 
-// ReportResult is the result of cap.vfs.sync.report: what the device is to do.
+// ReportResult is the result of cap.vfs.sync.report: the orders for the device.
 type ReportResult struct {
 	Cap    protocol.CapID `json:"cap_id" doc:"id of the Cap"`
 	Paused bool           `json:"paused" doc:"nothing is to be carried over"`
@@ -83,8 +83,8 @@ type ReportResult struct {
 	Orders []Order        `json:"restore,omitempty" doc:"copies to bring back, oldest first; each is to be done once, and confirmed by obeyed of the next report"`
 }
 
-// Report notes where a device's folder stands, for a while. It needs the right
-// to read the Cap's files.
+// Report notes the state of a device's folder, for a while. It needs the right to
+// read the Cap's files.
 func (s *Service) Report(ctx context.Context, call *commands.Call, p ReportParams) (ReportResult, error) {
 	return entrust(ctx, s, call, &reportSpec, p, s.reportHere)
 }

@@ -112,7 +112,7 @@ func (s *Service) statusHere(ctx context.Context, who *protocol.Principal, p Sta
 	return result, nil
 }
 
-// noticed tells how changes in a Cap's folder are found, and why not at once.
+// noticed returns how changes in a Cap's folder are found, and the reason if not at once.
 func (m *capMirror) noticed() (how, degraded string) {
 	if m.watch == nil {
 		return "on_schedule", ""

@@ -26,7 +26,7 @@ type capMirror struct {
 	again    time.Time // another turn was asked for during this one
 	ended    bool
 	asked    bool      // there is something to do
-	next     time.Time // what the engine is to do by itself
+	next     time.Time // the time of the engine's own next work
 	describe time.Time // when the bridge's own files are to be written, zero if they are in order
 	rescan   Rescan    // the latest one that was asked for
 	reports  map[string]FolderView
@@ -170,8 +170,8 @@ func (s *Service) turn(ctx context.Context, m *capMirror) time.Time {
 	return earlier(earlier(next, m.describe), time.Now().Add(idleAfter+time.Second))
 }
 
-// duties says whether a mirror has something to do now, whether the bridge's
-// own files are to be written, and when there is something if not.
+// duties reports whether a mirror has work now, whether the bridge's own files are
+// to be written, and the time of the next work if there is none.
 func (s *Service) duties(m *capMirror) (work, describe bool, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +184,8 @@ func (s *Service) duties(m *capMirror) (work, describe bool, next time.Time) {
 	return work, describe, earlier(m.next, m.describe)
 }
 
-// tryAgain says when a folder that cannot be opened is tried again: it may be
-// on a disk that is still to come.
+// tryAgain is the time when a folder that could not be opened is tried again: its
+// disk may not be mounted yet.
 func (s *Service) tryAgain(ctx context.Context, m *capMirror, describe bool, err error) time.Time {
 	m.mu.Lock()
 	wait := min(retry<<min(max(m.failed-1, 0), 10), reopen)

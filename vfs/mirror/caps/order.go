@@ -67,7 +67,7 @@ func (m *capMirror) order(owner, folder, path, checksum string) (Order, error) {
 	return o, nil
 }
 
-// confirm takes over what became of orders.
+// confirm takes over the outcomes of orders.
 func confirm(list []RestoreView, results []Obeyed) []RestoreView {
 	list = slices.Clone(list) // the one before may be being shown
 	for _, result := range results {

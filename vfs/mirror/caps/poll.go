@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror"
 )
 
-// poll asks the VFS of a space what others wrote there, for all its Caps that
-// are mirrored in real time, until ctx ends.
+// poll asks the VFS of a space for changes by others, for all its Caps that are
+// mirrored in real time, until ctx ends.
 func (s *Service) poll(ctx context.Context, space protocol.SpaceID, files vfs.Files, breaker *mirror.Breaker) {
 	back := make(chan struct{}, 1)
 	defer breaker.OnReturn(func() {
@@ -131,5 +131,5 @@ func revisionOf(ctx context.Context, files vfs.Files, folder string) (string, er
 	return r.Revision(ctx, vfs.MirrorGroup, folder)
 }
 
-// patience is the time that the VFS may take to say whether it has changed.
+// patience bounds the time of the VFS's answer whether it has changed.
 const patience = 2 * time.Second

@@ -29,7 +29,7 @@ type recovery struct {
 	snapshot uint64 // 0: the files as they are
 
 	there     map[string]vfs.File // by path in the Cap
-	documents map[string][]byte   // nil: the Cap stays described as it is
+	documents map[string][]byte   // nil: the Cap keeps its documents
 	changes   []RecoveredFile     // with paths in the Cap
 }
 
@@ -77,8 +77,8 @@ func (r *recovery) look(ctx context.Context) error {
 	return nil
 }
 
-// describe has a Cap that exists stay as it is now where the snapshot has not all
-// documents: it is from a moment when the mirror had not stored them.
+// describe keeps the present description of an existing Cap if the snapshot lacks
+// documents: it is older than the first full mirror.
 func (r *recovery) describe() {
 	_, exists := r.s.o.Channels.Documents(r.space, r.id)
 	if !exists || len(r.there) == 0 || len(r.documents) == len(documents) {
@@ -128,7 +128,7 @@ func (r *recovery) compare(ctx context.Context) error {
 		}
 		r.changes = append(r.changes, change)
 	}
-	if r.snapshot != 0 { // what came later goes
+	if r.snapshot != 0 { // files of later are removed
 		for path := range here {
 			if _, ok := r.there[path]; !ok && ruleOf(path) == "" {
 				r.changes = append(r.changes, RecoveredFile{Path: path, Action: "remove"})
@@ -199,7 +199,7 @@ func (r *recovery) shown() []RecoveredFile {
 	return list
 }
 
-// carryOut makes the Cap what the VFS has.
+// carryOut makes the Cap equal to the VFS.
 func (r *recovery) carryOut(ctx context.Context) error {
 	if len(r.changes) == 0 {
 		return nil
@@ -245,7 +245,7 @@ func (r *recovery) carryOut(ctx context.Context) error {
 	return nil
 }
 
-// put makes one file what the VFS has, and keeps what it was.
+// put replaces one file by the VFS's version, and keeps the old one.
 func (r *recovery) put(ctx context.Context, engine *mirror.Engine, change RecoveredFile) error {
 	if change.Action == "remove" {
 		_, err := engine.Remove(ctx, change.Path)
@@ -273,8 +273,8 @@ const (
 	maxSmall    = 32 << 10 // bytes
 )
 
-// putAll does for many small files what put does for one. Those that cannot be
-// read or written together are put one by one.
+// putAll is put for many small files. Files that cannot be read or written together
+// are put one by one.
 func (r *recovery) putAll(ctx context.Context, engine *mirror.Engine, batch []RecoveredFile) error {
 	contents := r.readAll(ctx, batch)
 	var list []*mirror.Writing
@@ -313,7 +313,7 @@ func (r *recovery) readAll(ctx context.Context, batch []RecoveredFile) [][]byte 
 	contents := make([][]byte, len(batch))
 	if r.snapshot != 0 { // versions of the past are read one by one
 		for i, change := range batch {
-			contents[i], _ = r.read(ctx, r.there[change.Path]) // put tells why not
+			contents[i], _ = r.read(ctx, r.there[change.Path]) // put reports the error
 		}
 		return contents
 	}

@@ -89,7 +89,7 @@ func (s *Service) schedule(ctx context.Context) {
 	}
 }
 
-// next takes the mirror that is due, or says how long none is.
+// next takes the mirror that is due, or returns the time until one is.
 func (s *Service) next() (*capMirror, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

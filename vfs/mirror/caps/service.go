@@ -34,7 +34,7 @@ type Channels interface {
 	// MayRestore refuses a principal that may not restore a Cap with these
 	// documents.
 	MayRestore(who *protocol.Principal, id protocol.CapID, documents map[string][]byte) error
-	// Restore makes a Cap what documents say; 4002 if they make no sense.
+	// Restore makes a Cap as documents describe it; 4002 if they make no sense.
 	Restore(ctx context.Context, space protocol.SpaceID, id protocol.CapID, documents map[string][]byte) error
 	// Check is the first half of Restore, which changes nothing.
 	Check(space protocol.SpaceID, id protocol.CapID, documents map[string][]byte) error
@@ -46,7 +46,7 @@ type Options struct {
 	Channels Channels
 	// Files are the VFS of a space.
 	Files func(protocol.SpaceID) vfs.Files
-	// Publish tells the members of a Cap something, as an event.
+	// Publish publishes an event to the members of a Cap.
 	Publish func(space protocol.SpaceID, id protocol.CapID, event string, data any)
 	// Elsewhere has one of [Service.Errands] done by the bridge of a cluster that
 	// mirrors Caps, and reads the result. elsewhere is false if that is this one. nil
@@ -58,8 +58,8 @@ type Options struct {
 	Mirrors int           // Caps that are mirrored at most; 100 000
 	Open    int           // of them, whose folders stay open at a time; 64
 	Turns   int           // of them, that something is done for at a time; 8
-	Watches int           // folders that the system tells about at most; 0 for as many as it does
-	Poll    time.Duration // how often the VFS is asked what others wrote there, for Caps mirrored in real time; 2 seconds
+	Watches int           // folders that are watched at most; 0 for as many as the system allows
+	Poll    time.Duration // the interval of asking the VFS for changes, for Caps mirrored in real time; 2 seconds
 	Scan    time.Duration // how often others are scanned that are mirrored in real time; 10 seconds
 
 	KeepAge   time.Duration // how long copies are kept that lost conflicts; 90 days
@@ -293,7 +293,7 @@ func (s *Service) open(m *capMirror) (*mirror.Engine, error) {
 		},
 		OnRound: func(st mirror.Status) {
 			s.note(m, st)
-			s.describe(m, gather) // what came from the VFS may be other documents than the bridge's
+			s.describe(m, gather) // the documents from the VFS may differ from the bridge's
 			s.o.Publish(m.space, m.id, "cap.vfs.synced", syncedEvent{m.id, string(st.Standing), st.Pending, st.LastSync})
 		},
 	})

@@ -150,7 +150,7 @@ func (l *Log) load(f func([]byte) error) (cut int64, err error) {
 
 // Append writes encoded records (see [Append]) and, if that is asked for,
 // returns only when they are durable. After a failure nothing is written any
-// more: what stands behind a torn record would not be read.
+// more: records behind a torn one would not be read.
 func (l *Log) Append(encoded []byte, durable bool) error {
 	end, era, err := l.write(encoded)
 	if err != nil || !durable {

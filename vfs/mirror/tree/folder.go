@@ -128,8 +128,8 @@ func stampOf(info fs.FileInfo) (Stamp, error) {
 	return s, nil
 }
 
-// An ObstacleError says that there cannot be such a file, because of what
-// stands in its way. There is no such file either: it is [fs.ErrNotExist].
+// An ObstacleError says that a file cannot exist, because of another file or folder
+// in its way. So it does not exist: the error is [fs.ErrNotExist] too.
 type ObstacleError struct {
 	Path     string // of the file
 	Obstacle string // a file where a folder is needed, or Path for a folder where the file is to be
@@ -210,7 +210,7 @@ func (f *Folder) makeParents(name string) (made []string, err error) {
 }
 
 // Remove removes the file whose stamp was seen, and the folders that are empty
-// then. If another stands there, it is ErrChanged, and that one stays.
+// then. If another is there, the error is ErrChanged, and that one stays.
 func (f *Folder) Remove(name string, seen Stamp) error {
 	if reason := CheckPath(name); reason != "" {
 		return BadPathError{reason}
@@ -311,7 +311,7 @@ func (f *Folder) RemoveEmpty(name string) error {
 		return absentIfNone(err)
 	}
 	found := f.Scan(name, 0, nil)
-	for _, dir := range slices.Backward(found.Dirs) { // what is below comes after
+	for _, dir := range slices.Backward(found.Dirs) { // subfolders come after their parent
 		if err := f.root.Remove(dir); err != nil {
 			return err
 		}

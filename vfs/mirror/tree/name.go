@@ -16,8 +16,9 @@ import (
 // unfinished files and kept versions.
 const Private = ".aibridge-sync"
 
-// CheckPath says why a path cannot be that of a mirrored file, "" if it can. It
-// is what a VFS allows ([vfs.CleanPath]) and not the mirror's own.
+// CheckPath is the reason why a path cannot be that of a mirrored file, "" if it
+// can: one that a VFS allows ([vfs.CleanPath]) and that is not in the mirror's own
+// folder.
 func CheckPath(path string) string {
 	if _, err := vfs.CleanPath(path); err != nil {
 		if reason, ok := protocol.AsError(err).Details["reason"].(string); ok {

@@ -16,19 +16,19 @@ type Scan struct {
 	Files map[string]Stamp
 	// Dirs are the folders, "." among them.
 	Dirs []string
-	// Refused says of everything else why it is not mirrored.
+	// Refused are all other paths, with the reasons why they are not mirrored.
 	Refused map[string]string
 	// Unread are folders that could not be read: nothing is known about what
 	// is below.
 	Unread []string
-	// Twins says that something was refused because of another name.
+	// Twins says that a name was refused because of a twin.
 	Twins bool
 
 	known func(path string) bool
 }
 
-// Covers reports whether the scan knows if there is a mirrored file at path: it
-// is not below what could not be read or was refused.
+// Covers reports whether the scan knows if there is a mirrored file at path: that
+// is, not below a folder that could not be read or was refused.
 func (s *Scan) Covers(path string) bool {
 	for _, dir := range s.Unread {
 		if dir == "." || dir == path || strings.HasPrefix(path, dir+"/") {
@@ -49,9 +49,9 @@ func (s *Scan) Covers(path string) bool {
 // maxDepth bounds how deep folders are followed.
 const maxDepth = vfs.MaxPath / 2
 
-// Scan looks at everything below a folder of the tree, "." for all. room says
-// how many files are expected. Of names that some system takes for one, the one
-// that is known to be mirrored is admitted, else the first.
+// Scan looks at everything below a folder of the tree, "." for all. room is the
+// expected number of files. Of names that some system takes for one, the one that
+// is known to be mirrored is admitted, else the first.
 func (f *Folder) Scan(below string, room int, known func(path string) bool) *Scan {
 	s := &Scan{known: known, Files: make(map[string]Stamp, room), Refused: make(map[string]string)}
 	if below != "." {
@@ -104,7 +104,7 @@ func (f *Folder) scanDir(s *Scan, dir string, depth int) {
 	}
 }
 
-// twins tells for every folded name which of the names in a folder is admitted.
+// twins is the admitted name of a folder for every folded name.
 func (f *Folder) twins(prefix string, names []string, known func(string) bool) map[string]string {
 	twins := make(map[string]string, len(names))
 	for _, name := range names {
@@ -130,7 +130,7 @@ func (f *Folder) claim(path string, known func(string) bool) int {
 	return 1
 }
 
-// admit says why a name in a folder is refused.
+// admit is the reason why a name in a folder is refused, "" if it is not.
 func admit(at, name string, twins map[string]string) string {
 	if reason := checkFound(at, name); reason != "" {
 		return reason

@@ -6,7 +6,7 @@ import (
 )
 
 // swapInPlainly moves an unfinished file to its place where the system cannot
-// exchange files: what stands there is taken away first.
+// exchange files: the file there is taken away first.
 func (f *Folder) swapInPlainly(from, to string, seen Stamp) error {
 	if !seen.Absent() {
 		if err := f.swapOut(to, seen); err != nil {

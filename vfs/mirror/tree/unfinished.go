@@ -59,7 +59,7 @@ func (u *Unfinished) Truncate() error {
 	return u.file.Truncate(0)
 }
 
-// Discard throws away what did not get a place.
+// Discard removes the file unless it was placed.
 func (u *Unfinished) Discard() {
 	if u.name == "" {
 		return
@@ -90,7 +90,7 @@ func (u *Unfinished) Save() error {
 }
 
 // Replace saves the file and gives it the place of the file whose stamp was
-// seen, or of none. If another stands there, it is ErrChanged, and that one
+// seen, or of none. If another is there, the error is ErrChanged, and that one
 // stays. It returns when all is durable.
 func (u *Unfinished) Replace(name string, seen Stamp) (Stamp, error) {
 	r := Replacement{File: u, Name: name, Seen: seen}
@@ -108,9 +108,8 @@ type Replacement struct {
 	Err   error // why it is not there, or not durable; ErrChanged if another file than Seen stands there
 }
 
-// ReplaceAll does for many files what [Unfinished.Replace] does for one. Each
-// stands for itself. The folders they come into are synced once, for all of
-// them.
+// ReplaceAll is [Unfinished.Replace] for many files. Each succeeds or fails by
+// itself. Their folders are synced once, for all of them.
 func (f *Folder) ReplaceAll(list []*Replacement) {
 	var dirs []string
 	for _, r := range list {
@@ -128,8 +127,7 @@ func (f *Folder) ReplaceAll(list []*Replacement) {
 	}
 }
 
-// place gives a file its place, and lists the folders in which something new
-// stands.
+// place moves a file to its place, and lists the folders with new entries.
 func (r *Replacement) place() (touched []string, err error) {
 	u, f := r.File, r.File.folder
 	if reason := CheckPath(r.Name); reason != "" {
