@@ -4,7 +4,7 @@ package connect
 
 import "github.com/aibridge/aibridge/connect/homeassistant"
 
-// Settings say what is connected.
+// Settings name the connected systems.
 type Settings struct {
 	Bindings      string                 `yaml:"bindings" doc:"file or folder with bindings of plain topics (*.yaml), followed while the bridge runs"`
 	HomeAssistant homeassistant.Settings `yaml:"homeassistant"`

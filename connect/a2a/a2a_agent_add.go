@@ -118,7 +118,7 @@ func (s *Service) place(p AddParams) (string, error) {
 	return cardURL(u), nil
 }
 
-// room says whether there may be one more agent, of the id.
+// room fails if there may not be one more agent, of the id.
 func (s *Service) room(a *Agent) error {
 	taken := protocol.Errorf(protocol.AlreadyExists, "there is an agent %q already", a.ID).With("agent_id", string(a.ID))
 	if _, _, there := s.opts.Table.Get(key(a.Space, a.ID)); there {

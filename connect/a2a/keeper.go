@@ -24,7 +24,7 @@ const (
 type Agents interface {
 	// AnswerOver takes an answer that came over a line.
 	AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool
-	// HungUp is told that a line has ended.
+	// HungUp is called when a line has ended.
 	HungUp(line commands.Line, reason string)
 }
 

@@ -47,7 +47,7 @@ type talk struct {
 	way    way
 	tenant string
 	stream bool              // the agent streams
-	tell   func(text string) // takes what the agent says on the way
+	tell   func(text string) // takes the agent's progress
 
 	task, context string
 	state         taskState
@@ -57,9 +57,8 @@ type talk struct {
 	weight        int // of these, in bytes
 	cut           bool
 	progress      string // told last
-	// doubts counts the answers that are not believed which say that a task still
-	// waits: agents begin the answer to a continuing message with the task as it was
-	// before.
+	// doubts counts the ignored answers with a task that still waits: agents begin
+	// the answer to a continuing message with the task as it was before.
 	doubts int
 }
 

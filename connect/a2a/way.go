@@ -17,7 +17,7 @@ type way interface {
 	// call has an operation done, and returns its result.
 	call(ctx context.Context, operation string, params any) (json.RawMessage, error)
 	// stream has an operation done that answers with a stream, and hands every event
-	// to take. It returns when the stream has ended, and when take says no.
+	// to take. It returns when the stream has ended, and when take returns false.
 	stream(ctx context.Context, operation string, params any, take func(json.RawMessage) bool) error
 }
 
@@ -142,6 +142,6 @@ func (f *fault) refusal(status int) *refusal {
 	var data struct {
 		Kind string `json:"a2a_error"`
 	}
-	_ = json.Unmarshal(f.Data, &data) // which is an array but over MQTT
+	_ = json.Unmarshal(f.Data, &data) // an array, except over MQTT
 	return &refusal{code: f.Code, status: status, message: f.Message, kind: data.Kind}
 }

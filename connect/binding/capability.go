@@ -34,7 +34,7 @@ func (r *reader) capability(id string, v value) device.Capability {
 	effect := "act"
 	params := map[string]bool{}
 	schema := map[string]any{"type": "object", "additionalProperties": false}
-	if inner, ok := lookup(v, "params"); ok { // which the templates of the others name
+	if inner, ok := lookup(v, "params"); ok { // the templates of other parameters name it
 		schema["properties"], schema["required"] = r.params(inner, params)
 		if schema["required"] == nil {
 			delete(schema, "required")
@@ -98,7 +98,7 @@ func (r *reader) params(v value, names map[string]bool) (properties map[string]a
 	return properties, required
 }
 
-// maxText is the length of the text of a parameter at most that does not say.
+// maxText bounds the text of a parameter without a length of its own.
 const maxText = 1024
 
 func (r *reader) param(v value) (property map[string]any, required bool) {

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/registry/schema"
 )
 
-// CheckParams says why params do not fit a capability, as the bridge would.
+// CheckParams fails if params do not fit a capability, as the bridge would.
 func CheckParams(c *device.Capability, params json.RawMessage) error {
 	source, err := schema.NewSource(c.Params)
 	if err != nil {

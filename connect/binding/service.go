@@ -33,7 +33,7 @@ type Service struct {
 	Options
 	files  map[string]*File // as they were right last
 	fleets map[protocol.SpaceID]*device.Fleet
-	failed string // what was wrong, which was said
+	failed string // the fault that was logged
 }
 
 // maxFiles bounds the files of a folder.
@@ -68,7 +68,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stop()
 	anyway := time.NewTicker(lookAnyway)
 	defer anyway.Stop()
-	settled := time.NewTimer(0) // what changed before we watched
+	settled := time.NewTimer(0) // for changes before the watch
 	defer settled.Stop()
 	for {
 		start()
@@ -89,7 +89,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// watch tells of changes of the files, as far as the system does.
+// watch notifies of changes of the files, as far as the system does.
 func (s *Service) watch() (changed <-chan fsnotify.Event, stop func()) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Service) watch() (changed <-chan fsnotify.Event, stop func()) {
 	return watcher.Events, func() { _ = watcher.Close() }
 }
 
-// reload puts what the files say now to work. A file that is wrong changes
+// reload puts the present content of the files to work. A wrong file changes
 // nothing, and is logged.
 func (s *Service) reload() {
 	err := s.load()

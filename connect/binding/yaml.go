@@ -33,7 +33,7 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.File, f.Line, f.Field, f.Reason)
 }
 
-// A reader takes a document apart and gathers what is wrong with it.
+// A reader takes a document apart and gathers its faults.
 type reader struct {
 	file   string
 	root   string // of the bridge's own topics

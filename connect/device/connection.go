@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A connection is an MQTT connection of the bridge to its own broker. What it
-// may do there is decided as for other clients.
+// A connection is an MQTT connection of the bridge to its own broker. Its rights
+// are decided as for other clients.
 type connection struct {
 	client *paho.Client
 	ended  chan struct{}
@@ -105,14 +105,14 @@ func (c *connection) unsubscribe(ctx context.Context, filters []string) error {
 	return err
 }
 
-// The reason codes of MQTT 5 that an agent has something to say about.
+// The reason codes of MQTT 5 that become errors of their own.
 const (
 	noSubscribers = 0x10
 	notAuthorized = 0x87
 	quotaExceeded = 0x97
 )
 
-// publish sends a message, and tells whether it may have reached anybody.
+// publish sends a message, and reports whether it may have reached a subscriber.
 func (c *connection) publish(ctx context.Context, m *Message) *protocol.Error {
 	answer, err := c.client.Publish(ctx, &paho.Publish{Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Retain: m.Retain})
 	switch {

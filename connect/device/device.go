@@ -33,7 +33,7 @@ type Device struct {
 	Name     string
 	Presence Presence
 	Skills   []Skill
-	// Digest is equal for equal devices: what described it.
+	// Digest is the digest of the description; equal for equal devices.
 	Digest string
 	// By is the grant of the device's announcer, with whose rights its topics are
 	// read and published to; nil for a device of the bridge's own configuration.
@@ -45,7 +45,7 @@ type Skill struct {
 	ID           protocol.SkillID
 	Name         string
 	Description  string
-	State        []Reading // what the capability "state" tells
+	State        []Reading // the parts of the result of the capability "state"
 	Capabilities []Capability
 }
 
@@ -102,18 +102,18 @@ type Answer struct {
 // DefaultTimeout is the time that a device may take for its answer.
 const DefaultTimeout = 10 * time.Second
 
-// A Mode says how several availability topics make one presence.
+// A Mode is the rule that makes one presence of several availability topics.
 type Mode string
 
 // The modes, by the names that Home Assistant has for them.
 const (
-	All    Mode = "all"    // available if all say so
+	All    Mode = "all"    // available if all topics say so
 	Any    Mode = "any"    // available if one says so
 	Latest Mode = "latest" // as the newest message says
 )
 
-// A Presence says when a device is there. Without topics and Fresh it is there
-// as long as the bridge is.
+// A Presence is the rule for a device's presence. Without topics and Fresh it is
+// online as long as the bridge is.
 type Presence struct {
 	Mode   Mode
 	Topics []Availability
@@ -136,7 +136,7 @@ type Availability struct {
 type Extraction struct {
 	Template *template.Template // over value, the text, and value_json if it is JSON
 	Pattern  *regexp.Regexp     // its first group, or the whole match
-	Map      map[string]any     // of the text of a value to another; what is not in it cannot be read
+	Map      map[string]any     // of the text of a value to another; a missing text cannot be read
 	Type     string             // of JSON Schema: boolean, integer, number or string
 }
 
@@ -167,7 +167,7 @@ func (s *Skill) capability(id protocol.CapabilityID) *Capability {
 	return nil
 }
 
-// Topics are those that the device is read from.
+// Topics are the topics that the device is read from.
 func (d *Device) Topics() []string {
 	seen := map[string]bool{}
 	var list []string
@@ -251,7 +251,7 @@ func (s *Skill) stateSchema() map[string]any {
 	return map[string]any{"type": "object", "properties": properties}
 }
 
-// updatedAt is the part of a state that says when it was heard.
+// updatedAt is the part of a state with the time of the last message.
 const updatedAt = "updated_at"
 
 // Read makes a value of a payload. A message that does not tell it is an error

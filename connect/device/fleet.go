@@ -25,7 +25,7 @@ type Router interface {
 type Agents interface {
 	// AnswerOver takes an answer that came over a line.
 	AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool
-	// HungUp is told that a line has ended.
+	// HungUp is called when a line has ended.
 	HungUp(line commands.Line, reason string)
 	// OwnedBy lists the agents that a party registered.
 	OwnedBy(owner protocol.Party) []protocol.AgentID
@@ -39,8 +39,8 @@ type Announced struct {
 	Newest  func() bool // whether nothing newer has come on the topic by now
 }
 
-// Rights say what the giver of a grant may do with topics at this moment. An
-// error says why not.
+// Rights check the present rights of a grant's principal to topics. An error is a
+// refusal.
 type Rights interface {
 	MayPublish(g grant.Grant, topic string, retain bool) error
 	MaySubscribe(g grant.Grant, topic string) error
@@ -151,8 +151,8 @@ func (f *Fleet) Remove(id protocol.AgentID) {
 	f.changed()
 }
 
-// complete says that the devices are all that there are: agents of the origin
-// that are none of them are withdrawn.
+// complete notes that all devices are known: other agents of the origin are
+// withdrawn.
 func (f *Fleet) complete() {
 	f.sweep = !f.swept
 	f.stir()
@@ -216,7 +216,7 @@ func (f *Fleet) changed() {
 	f.stir()
 }
 
-// stir has Run look at what there is to do. It does not block.
+// stir has Run look for work. It does not block.
 func (f *Fleet) stir() {
 	select {
 	case f.wake <- struct{}{}:

@@ -15,8 +15,8 @@ import (
 // mostQueued bounds the requests that wait for one device.
 const mostQueued = 16
 
-// run does what a request asks the device for. Plain messages do not say what
-// they answer, so that a device does one thing at a time.
+// run carries out a request to the device. Plain messages do not name the request
+// that they answer, so a device does one thing at a time.
 func (m *member) run(ctx context.Context, r *protocol.Request) (json.RawMessage, *protocol.Error) {
 	if r.Command != "skill.invoke" {
 		return nil, protocol.Errorf(protocol.UnknownCommand, "a plain device takes no command but skill.invoke").With("command", r.Command)
@@ -83,7 +83,7 @@ func (m *member) queue(ctx context.Context) (leave func(), err *protocol.Error) 
 	}
 }
 
-// perform publishes what a capability is, and waits for the answer.
+// perform publishes the messages of a capability, and waits for the answer.
 func (m *member) perform(ctx context.Context, s *Skill, c *Capability, params json.RawMessage) (json.RawMessage, *protocol.Error) {
 	messages, err := c.Messages(params, m.fleet.Root)
 	if err != nil {

@@ -92,7 +92,7 @@ func (f *Fleet) done(l *letter) {
 	}
 }
 
-// readAll reads what waits in a lane, until nothing does.
+// readAll reads the waiting letters of a lane, until there are none.
 func (f *Fleet) readAll(party string, l *lane) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

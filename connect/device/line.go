@@ -41,7 +41,7 @@ func (l *line) Attend() bool {
 	return !l.over
 }
 
-// end ends the line, and with it what was asked over it.
+// end ends the line, and with it the requests over it.
 func (l *line) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ type member struct {
 	failed     time.Time
 
 	readings  map[reading]known
-	available []string  // what the availability topics say: "", online or offline
+	available []string  // by availability topic: "", online or offline
 	newest    int       // of them, -1 for none
 	lastHeard time.Time // zero before the first message that is not retained
 	silent    *time.Timer
@@ -61,8 +61,8 @@ func newMember(f *Fleet, d *Device) *member {
 	return m
 }
 
-// inherit takes over from the same device as it was described before. What it
-// said is read anew, as it may mean something else: its topics are subscribed to
+// inherit takes over from the same device as it was described before. Its messages
+// are read anew, as they may mean something else: its topics are subscribed to
 // anew, and retained messages come again.
 func (m *member) inherit(old *member) {
 	m.again = old.registered || old.again
@@ -86,7 +86,7 @@ func (m *member) inherit(old *member) {
 	}
 }
 
-// retire ends what waits for the member.
+// retire ends the calls that wait for the member.
 func (m *member) retire() {
 	m.leave()
 	if m.silent != nil {
@@ -118,8 +118,8 @@ func (m *member) there(now time.Time) bool {
 	return m.newest >= 0 && m.available[m.newest] == online
 }
 
-// unreadable counts a message that cannot be read. One that is about something
-// else is none.
+// unreadable counts a message that cannot be read. A message about something else
+// is not counted.
 func (m *member) unreadable(err error) {
 	if !errors.Is(err, template.ErrUndefined) {
 		m.fleet.Metrics.unreadable(m.fleet.Origin)

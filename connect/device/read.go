@@ -32,7 +32,7 @@ func (f *Fleet) listeners(party string, l *letter) []listener {
 	for i, m := range members {
 		list[i].member = m
 		for w := range m.waiting {
-			if !l.retain && w.since < l.seq && w.topics[l.topic] { // what is retained was said before
+			if !l.retain && w.since < l.seq && w.topics[l.topic] { // retained messages are older than the request
 				list[i].waits = append(list[i].waits, w)
 			}
 		}
@@ -57,8 +57,8 @@ type said[T any] struct {
 	value any
 }
 
-// read reads a letter for those that it is for. It takes long, and the mutex of
-// the fleet is not held.
+// read reads a letter for its listeners. It may take long, and the mutex of the
+// fleet is not held.
 func (f *Fleet) read(l *letter, for_ []listener) []heard {
 	if l.watched {
 		f.Take(Announced{l.topic, l.payload, l.from, func() bool { return f.isNewest(l) }})
@@ -100,7 +100,7 @@ func (h *heard) read(vars template.Vars, steps *template.Budget) {
 				continue
 			}
 			name := reading{h.Skills[i].ID, r.Name}
-			if len(h.payload) == 0 { // what was retained is removed
+			if len(h.payload) == 0 { // a retained message was removed
 				h.gone = append(h.gone, name)
 				continue
 			}
@@ -115,8 +115,8 @@ func (h *heard) read(vars template.Vars, steps *template.Budget) {
 	}
 }
 
-// note keeps a value that was read, or why it cannot be read. A message that is
-// about something else says nothing.
+// note keeps a value that was read, or why it cannot be read. A message about
+// something else is skipped.
 func note[T any](h *heard, list []said[T], about T, v any, err error) []said[T] {
 	switch {
 	case err == nil:
@@ -127,7 +127,8 @@ func note[T any](h *heard, list []said[T], about T, v any, err error) []said[T] 
 	return list
 }
 
-// apply has the device be what it said. The mutex of the fleet is held.
+// apply takes over the values of a letter into the device's state. The mutex of the fleet
+// is held.
 func (h *heard) apply() {
 	m := h.member
 	now := time.Now()
@@ -156,7 +157,7 @@ func (h *heard) apply() {
 	}
 }
 
-// sayAvailable takes what an availability topic says.
+// sayAvailable takes a message of an availability topic.
 func (m *member) sayAvailable(topic int, word string) {
 	switch a := &m.Presence.Topics[topic]; word {
 	case a.Online:

@@ -11,9 +11,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// settle makes registrations, subscriptions and presence what the devices ask
-// for. What fails is tried again at the next beat; an error is about the
-// connection.
+// settle brings registrations, subscriptions and presence in line with the devices.
+// Failures are tried again at the next beat; an error is about the connection.
 func (f *Fleet) settle(ctx context.Context, conn *connection, subscribed map[string]bool) error {
 	f.withdraw(ctx)
 	for _, m := range f.sorted() {
@@ -177,7 +176,7 @@ func (f *Fleet) resubscribe(ctx context.Context, conn *connection, subscribed ma
 	return nil
 }
 
-// fresh reports whether some have not heard what is retained on their topics.
+// fresh reports whether some devices have not got the retained messages of their topics.
 func (by readers) fresh() bool {
 	for _, members := range by {
 		if slices.ContainsFunc(members, func(m *member) bool { return !m.subscribed }) {

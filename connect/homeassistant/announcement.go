@@ -50,8 +50,8 @@ func parseAddress(prefix, topic string) (a address, ok bool) {
 	return address{levels[0], strings.Join(levels[1:len(levels)-1], ".")}, true
 }
 
-// agent is the id of the agent that an address stands for. Ids that are too
-// long end in a digest.
+// agent is the id of the agent for an address. Ids that are too long end in a
+// digest.
 func (a address) agent() protocol.AgentID {
 	return protocol.AgentID(shortened("ha." + a.component + "." + a.id))
 }
@@ -81,7 +81,8 @@ type reader struct {
 	mayWrite func(topic string, retain bool) error
 }
 
-// read makes a device of an announcement. An error says why that cannot be.
+// read makes a device of an announcement. It fails for an announcement that cannot be
+// read.
 func (r *reader) read(at address, payload []byte) (*device.Device, error) {
 	if len(payload) > maxAnnouncement {
 		return nil, fmt.Errorf("the announcement has more than %d bytes", maxAnnouncement)
@@ -117,8 +118,8 @@ func (r *reader) read(at address, payload []byte) (*device.Device, error) {
 	return d, err
 }
 
-// components reads a device with several components. Those that are not
-// understood are told, and the others are taken.
+// components reads a device with several components. Components that are not
+// understood are reported, and the others are taken.
 func (r *reader) components(d *device.Device, whole map[string]any, about about) error {
 	parts, ok := whole["components"].(map[string]any)
 	if !ok || len(parts) == 0 {

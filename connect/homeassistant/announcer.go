@@ -29,7 +29,7 @@ type announcers struct {
 	most  int // topics that are noted at a time
 
 	mu    sync.Mutex
-	notes map[string][]note               // by topic, until what was published is taken
+	notes map[string][]note               // by topic, until the announcement is taken
 	known map[protocol.Party]*grant.Grant // the newest of each
 }
 

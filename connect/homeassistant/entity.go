@@ -29,8 +29,8 @@ type entity struct {
 	topics map[string]bool // that the state is read from
 }
 
-// answerIn is the time that a device has to say its new state. One that does not is
-// answered for without: what was published may have been done.
+// answerIn is the time that a device has to say its new state. Without it the fleet
+// answers, as the published command may have been carried out.
 const answerIn = 5 * time.Second
 
 // skill makes a skill of the entity.
@@ -76,8 +76,8 @@ func (e *entity) fail(format string, args ...any) {
 	}
 }
 
-// word is the text of a field, or what it is if absent or too long. Numbers and
-// truth values are as Home Assistant has them as texts.
+// word is the text of a field, or otherwise if it is absent or too long. Numbers
+// and truth values become texts as in Home Assistant.
 func (e *entity) word(name, otherwise string) string {
 	v, ok := e.fields[name]
 	if !ok || v == nil {
@@ -162,7 +162,7 @@ func (e *entity) permitted(name string, err error) {
 	}
 }
 
-// checkTopic says why an announcement may not name a topic.
+// checkTopic fails for a topic that an announcement may not name.
 func (r *reader) checkTopic(topic string) error {
 	if err := device.CheckTopic(topic, r.root); err != nil {
 		return err
@@ -233,9 +233,9 @@ func (e *entity) state(name, topic, reads string, as device.Extraction, schema m
 }
 
 // publication is the message for the topic of a field: the payload, or
-// the template of a field over the variables if that is there. With QoS 1 at
-// least the broker tells whether anybody listens; receivers get no higher one
-// than they subscribed with.
+// the template of a field over the variables if that is there. With QoS 1 or 2 the
+// broker tells whether there are subscribers, which get no higher QoS than they
+// subscribed with.
 func (e *entity) publication(topic, command string, payload *template.Template, variables ...string) device.Publication {
 	at := e.writable(topic)
 	if at == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/connect/template"
 )
 
-// atLeastOne are the params of a capability that sets what is given.
+// atLeastOne are the params of a capability that sets the given properties, at least one.
 func atLeastOne(properties map[string]any) json.RawMessage {
 	text, err := json.Marshal(map[string]any{"type": "object", "properties": properties, "additionalProperties": false, "minProperties": 1})
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *entity) scale() float64 {
 	return scale
 }
 
-// colorTemp describes the colour temperature, as the light counts it.
+// colorTemp describes the colour temperature, in the light's unit.
 func (e *entity) colorTemp() map[string]any {
 	if e.flag("color_temp_kelvin") {
 		return ranged(e.number("min_kelvin", 2000), e.number("max_kelvin", 6535), "colour temperature in kelvin; less is warmer")
@@ -138,7 +138,7 @@ func (e *entity) named(name, topic, custom string) device.Publication {
 	return p
 }
 
-// jsonLight takes everything in one object, and tells it in one.
+// jsonLight reads a light that is set by one object, and reports its state in one.
 func (e *entity) jsonLight() {
 	scale := e.scale()
 	e.state("on", "state_topic", "", device.Extraction{
@@ -175,7 +175,7 @@ func (e *entity) jsonLight() {
 	})
 }
 
-// templateLight says by templates what is published and how it is read.
+// templateLight reads a light whose commands and state are templates.
 func (e *entity) templateLight() {
 	on, off := e.template("command_on_template"), e.template("command_off_template")
 	if on == nil || off == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// Settings say whether announcements are listened to.
+// Settings are the settings of announcements, taken and made.
 type Settings struct {
 	Space    string   `yaml:"space" doc:"space whose announcements for Home Assistant become agents; none when empty"`
 	Prefix   string   `yaml:"prefix" doc:"topic below which they are made"`
@@ -143,7 +143,7 @@ func (d *Discovery) author(a device.Announced) *grant.Grant {
 	if a.From != nil {
 		return a.From
 	}
-	return d.announcers.by(a.Topic, a.Payload) // it may have been told meanwhile
+	return d.announcers.by(a.Topic, a.Payload) // another bridge may have named it meanwhile
 }
 
 func (d *Discovery) allows(topic string) bool {
@@ -190,7 +190,7 @@ func (d *Discovery) readerFor(who *grant.Grant) *reader {
 }
 
 // put takes a device in, unless something newer was announced, or there is no
-// room. left says what of it is left out.
+// room. left is the error of its parts that are left out.
 func (d *Discovery) put(a device.Announced, made *device.Device, left error) (taken bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -276,7 +276,7 @@ func (d *Discovery) refuse(a device.Announced, why error) {
 	d.refuseLocked(a.Topic, why)
 }
 
-// refuseLocked says once why an announcement, or a part of it, is not taken.
+// refuseLocked logs once why an announcement, or a part of it, is not taken.
 func (d *Discovery) refuseLocked(topic string, why error) {
 	if d.refused[topic] == why.Error() {
 		return

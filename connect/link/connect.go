@@ -104,7 +104,7 @@ func (l *Link) keepAlive() time.Duration {
 	return defaultKeepAlive * time.Second
 }
 
-// tells is the message about the link at the remote broker.
+// tells is the message with the link's state for the remote broker.
 func (l *Link) tells(state string) *packet.Publish {
 	return &packet.Publish{Topic: []byte(l.config.Status), Payload: []byte(state), Retain: true}
 }

@@ -156,9 +156,9 @@ func (l *Link) connect(ctx context.Context) error {
 	return r.run(ctx.Done())
 }
 
-// fetch is the link's session as it was left, on this bridge: in a cluster it comes
-// from the bridge that has it. Where there is none a new one begins, and so will one
-// at the remote broker.
+// fetch brings the link's session, as it was left, to this bridge: in a cluster it
+// comes from the bridge that has it. Where there is none a new one begins, and so
+// will one at the remote broker.
 func (l *Link) fetch(ctx context.Context, who *protocol.Principal) (Session, error) {
 	kept, had := l.service.Broker.Session(who.Home(), l.id())
 	if !had && l.service.Holder != nil {

@@ -17,7 +17,7 @@ type relay struct {
 	link         *Link
 	local, there *side
 	out, in      way
-	mark, other  string // of this bridge, and of the remote one if it told
+	mark, other  string // of this bridge, and of the remote one if it is known
 	qos          byte   // highest that the remote broker takes
 	retains      bool   // the remote broker can
 	silence      time.Duration
@@ -27,18 +27,18 @@ type relay struct {
 	lowered map[uint16]bool // QoS 2 messages that went out with less
 }
 
-// Identifiers of the packets that ask for subscriptions. Messages have those up
-// to the greatest number under way, which is far below.
+// Identifiers of the packets that ask for subscriptions. Messages have identifiers
+// up to the greatest number under way, which is far below.
 const (
 	subscribeID   = 65535
 	unsubscribeID = 65534
 )
 
-// errHeldBack says that one broker has no room for a message of the other. The
-// message stays at its sender, which sends it again later.
+// errHeldBack is the error for a message of one broker for which the other has no
+// room. The message stays at its sender, which sends it again later.
 var errHeldBack = errors.New("no room for a message")
 
-// run carries packets until one of the sides ends, and says why.
+// run carries packets until one of the sides ends, and returns the reason.
 func (r *relay) run(ended <-chan struct{}) error {
 	r.heard.Store(time.Now().UnixNano())
 	errs := make(chan error, 3)

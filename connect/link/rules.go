@@ -64,8 +64,8 @@ func exchange(name, old, new string) string {
 // maxTopic is the longest topic that MQTT can name, in bytes.
 const maxTopic = 65535
 
-// back converts a Response Topic: it is the topic on the other side whose messages
-// arrive here under the given one; "" if answers find no way.
+// back converts a Response Topic to the topic on the other side whose messages
+// arrive here under the given one, "" if there is no rule for answers.
 func (w *way) back(name string, answers *way) string {
 	for i := range answers.rules {
 		r := &answers.rules[i]
@@ -93,8 +93,7 @@ func (r *Rule) retain(was bool) bool {
 }
 
 // subscribe is the SUBSCRIBE for all rules of a way, with a highest QoS; nil
-// without rules. handling says, for a filter, which retained messages are
-// wanted, as MQTT 5 counts it.
+// without rules. handling is the Retain Handling of MQTT 5 for a filter.
 func (w *way) subscribe(id uint16, most byte, handling func(filter string) byte) *packet.Subscribe {
 	if len(w.rules) == 0 {
 		return nil

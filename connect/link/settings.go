@@ -171,7 +171,7 @@ func (c *Config) checkRules(root string, fail func(format string, args ...any)) 
 	}
 }
 
-// check returns an error that says what is wrong with a rule.
+// check returns the fault of a rule.
 func (r *Rule) check(root string) error {
 	switch {
 	case r.QoS < 0 || r.QoS > 2:

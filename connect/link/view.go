@@ -39,7 +39,7 @@ func (s *Service) anywhere(ctx context.Context) []GetResult {
 	return theirs
 }
 
-// unknown are the links of a bridge that does not answer: what is configured.
+// unknown are the links of a bridge that does not answer, as they are configured.
 func (s *Service) unknown(holder string, err error) []GetResult {
 	all := s.Shows()
 	for i := range all {
@@ -62,7 +62,7 @@ func (s *Service) Shows() []GetResult {
 	return all
 }
 
-// look is the link as it is.
+// look is the present state of the link.
 func (l *Link) look() (View, Session) {
 	l.mu.Lock()
 	v := View{

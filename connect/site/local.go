@@ -23,7 +23,7 @@ func (s *Site) do(ctx context.Context, command string, params, result any) error
 	return s.run(ctx, request, "", result)
 }
 
-// run runs a request. The claim says for whom the centre speaks, "" for itself.
+// run runs a request. The claim is the caller that the centre speaks for, "" for itself.
 func (s *Site) run(ctx context.Context, request *protocol.Request, claim string, result any) error {
 	who, err := s.principal(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func listed(cursor string, params map[string]any) map[string]any {
 }
 
 // foreign reports whether something belongs to a site of this bridge: a site of a
-// site is not shown, so that no two bridges show each other what they were shown.
+// site is not shown, so that no two bridges show each other the same agents again.
 func (s *Site) foreign(id string) bool {
 	name, _, dotted := strings.Cut(id, ".")
 	for _, h := range s.Have {
@@ -194,9 +194,9 @@ func (s *Site) shown(a protocol.AgentID, k *skill) (shown client.Skill, crosses 
 	return shown, len(shown.Capabilities) > 0
 }
 
-// invoke has a skill of this bridge do what the centre asks for, under the centre's
-// own id of the call: the claims of this bridge run it once, also if it is killed and
-// the centre asks again.
+// invoke calls a skill of this bridge for the centre, under the centre's own id of
+// the call: the claims of this bridge run it once, also if it is killed and the
+// centre asks again.
 func (s *Site) invoke(ctx context.Context, id protocol.SkillID, in *client.Invocation) (any, error) {
 	request, err := protocol.NewRequest("skill.invoke", map[string]any{"skill_id": id, "capability_id": in.CapabilityID, "params": in.Params})
 	if err != nil {
@@ -227,7 +227,7 @@ func claimed(sender string) string {
 	return protocol.FitSender("centre/" + sender)
 }
 
-// desire has a skill of this bridge be what the centre wishes.
+// desire sets the desired state of a skill of this bridge to the centre's.
 func (s *Site) desire(ctx context.Context, a protocol.AgentID, k protocol.SkillID, delta json.RawMessage) error {
 	if string(delta) == "{}" {
 		return nil

@@ -13,7 +13,7 @@ type View struct {
 	State    State
 	Since    time.Time
 	Problem  string           // why it is down, "" while it is connected
-	Agents   int              // that the centre has been told of
+	Agents   int              // registered at the centre
 	NotShown []string         // agents and skills that are not shown there, with the reason
 	Space    protocol.SpaceID // the space of the shown agents, "" until that is known
 }
@@ -32,7 +32,7 @@ func (s *Site) Look() (v View, running bool) {
 	return v, s.running
 }
 
-// counts notes how many agents the centre has been told of.
+// counts notes the number of agents registered at the centre.
 func (s *Site) counts(agents int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,8 +38,8 @@ func (s *Site) Describe(to chan<- *prometheus.Desc) {
 	to <- agentsDesc
 }
 
-// Collect implements [prometheus.Collector]. Of a cluster the bridge tells that is
-// connected to the centre, or tries to be.
+// Collect implements [prometheus.Collector]. In a cluster only the bridge that is
+// connected to the centre, or tries to be, reports them.
 func (s *Site) Collect(to chan<- prometheus.Metric) {
 	v, running := s.Look()
 	if !running {

@@ -7,8 +7,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Names keeps the names of a bridge's sites: what begins with one, in its space, is
-// registered by the site alone, and a site registers nothing else.
+// Names holds the names of a bridge's sites: ids that begin with one, in its space,
+// are registered by the site alone, and a site registers no others.
 type Names []Have
 
 // Check is called before an agent or a skill is registered. The error is 2003.
@@ -47,7 +47,7 @@ func (n Names) of(space protocol.SpaceID, id string) *Have {
 	return nil
 }
 
-// by is the site that a principal is, by its key; nil for anybody else.
+// by is the site of a principal, by its key; nil if it is none.
 func (n Names) by(who *protocol.Principal) *Have {
 	for i := range n {
 		if party := who.Party(); party == n[i].party() {

@@ -16,7 +16,7 @@ import (
 // TagSite is the tag that agents of a site have at the centre, with its name.
 const TagSite = "site"
 
-// shown is the part that the centre has been told over one client of it.
+// shown holds the agents that were registered at the centre over one client.
 type shown struct {
 	site   *Site
 	centre *client.Client
@@ -24,7 +24,7 @@ type shown struct {
 	swept  bool                       // nothing is left there of an earlier run
 }
 
-// told is an agent as the centre has been told of it.
+// told is an agent as it is registered at the centre.
 type told struct {
 	host   *client.HostedAgent
 	name   string        // that the host has
@@ -70,8 +70,9 @@ func (x *shown) settle(ctx context.Context) error {
 	return nil
 }
 
-// tell has an agent be at the centre what it is here. One that has not been online
-// since the site connected is left as it is there: offline.
+// tell brings an agent's registration and presence at the centre up to date. One
+// that has not been online since the site connected is left as it is there:
+// offline.
 func (x *shown) tell(ctx context.Context, a *agent) error {
 	t := x.told[a.local]
 	name := x.site.named(string(a.local))
@@ -161,7 +162,7 @@ func (x *shown) serve(ctx context.Context, t *told, a *agent) error {
 	return nil
 }
 
-// report tells the centre the state that an agent has reported here.
+// report reports to the centre the state that an agent has reported here.
 func (x *shown) report(ctx context.Context, t *told, a *agent) error {
 	who, err := x.site.principal(ctx)
 	if err != nil {
@@ -213,8 +214,8 @@ func tagged(tags selector.Tags, site string) selector.Tags {
 	return with
 }
 
-// sweep unregisters what an earlier run has left at the centre: agents with the
-// site's name that are not here any more.
+// sweep unregisters leftovers of earlier runs at the centre: agents with the site's
+// name that are not here any more.
 func (x *shown) sweep(ctx context.Context, here map[protocol.AgentID]*agent) error {
 	prefix := x.site.named("")
 	var left []protocol.AgentID

@@ -75,7 +75,7 @@ func New(o Options) *Site {
 	return s
 }
 
-// Stir has the site look at what there is to show. It does not block.
+// Stir has the site look for changes to show. It does not block.
 func (s *Site) Stir() {
 	select {
 	case s.wake <- struct{}{}:
@@ -119,8 +119,8 @@ func (s *Site) Run(ctx context.Context) error {
 	return nil
 }
 
-// connect shows what there is to the centre until the client of the centre ends,
-// which restores lost connections itself.
+// connect shows the site's agents to the centre until the client of the centre
+// ends, which restores lost connections itself.
 func (s *Site) connect(ctx context.Context) error {
 	options, err := s.options()
 	if err != nil {

@@ -2,7 +2,7 @@ package template
 
 import "errors"
 
-// A Budget bounds what evaluating templates costs, in steps: each part of an
+// A Budget bounds the cost of evaluating templates, in steps: each part of an
 // expression is one, and so are every 64 bytes or items that it yields. Several
 // evaluations may share one, one after the other.
 type Budget struct{ left int }

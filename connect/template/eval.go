@@ -15,7 +15,7 @@ type missing struct{}
 type env struct {
 	vars   Vars
 	set    map[string]any               // by the template itself
-	encode func(string) (string, error) // of what is put into the text
+	encode func(string) (string, error) // encodes the values that are put into the text
 	budget *Budget
 }
 

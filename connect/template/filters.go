@@ -12,11 +12,11 @@ type filter struct {
 	apply     func(args []any) (any, error)
 	fewest    int // arguments, the first included
 	most      int
-	undefined bool // takes what is not there
+	undefined bool // takes undefined values
 }
 
-// filters are those that are understood. Their results are those of Home
-// Assistant, whose round without digits makes a whole number.
+// filters are the supported filters. Their results are those of Home Assistant,
+// whose round without digits makes a whole number.
 var filters map[string]filter
 
 func init() {

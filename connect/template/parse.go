@@ -180,7 +180,7 @@ func (p *parser) expression() (expr, error) {
 	return either{when, value, otherwise}, nil
 }
 
-// levels are the binary operators, those that bind least first. Level 2 is not.
+// levels are the binary operators, the loosest first. Level 2 is the unary not.
 var levels = [][]string{{"or"}, {"and"}, {"not"}, {"==", "!=", "<", "<=", ">", ">=", "in", "is"}, {"~"}, {"+", "-"}, {"*", "/", "//", "%"}}
 
 const (
@@ -188,7 +188,7 @@ const (
 	levelCompare = 3
 )
 
-// binary reads operators of a level and of those that bind more.
+// binary reads operators of a level and of tighter ones.
 func (p *parser) binary(level int) (expr, error) {
 	if level == len(levels) {
 		return p.unary()
@@ -240,7 +240,7 @@ func (p *parser) operator(level int) (string, bool) {
 	return "", false
 }
 
-// test reads what follows is.
+// test reads the test after is.
 func (p *parser) test(of expr) (expr, error) {
 	not := p.accept("not")
 	name := p.next()
@@ -284,8 +284,7 @@ func (p *parser) filtered() (expr, error) {
 	return nil, err
 }
 
-// member reads what follows a dot: the name of a member, or of a method that is
-// called.
+// member reads the name after a dot: of a member, or of a method that is called.
 func (p *parser) member(of expr) (expr, error) {
 	name := p.next()
 	if name.kind != tokenName {

@@ -1,10 +1,10 @@
-// Package template is the part of Jinja that plain devices are described with:
-// what Home Assistant's announcements and binding files say about payloads.
+// Package template is the part of Jinja for the payloads of plain devices, in Home
+// Assistant's announcements and in binding files.
 //
 // A template has text, {{ expressions }}, {% if %} and {% set %}. It has neither
 // loops nor macros and reaches nothing but its variables, and evaluating it is
-// bounded by a [Budget]. What the package does not understand is an
-// error of [Parse] that names it: nothing is guessed.
+// bounded by a [Budget]. Anything else is an error of [Parse] that names it:
+// nothing is guessed.
 package template
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Bounds of one template and of what evaluating it may make.
+// Bounds of one template and of its results.
 const (
 	MaxSource = 8 << 10  // bytes of a template
 	MaxOutput = 64 << 10 // bytes of a text that it makes, and of one on the way

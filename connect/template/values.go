@@ -179,6 +179,6 @@ func kindOf(v any) string {
 	return "what is not there"
 }
 
-// MarshalJSON implements [json.Marshaler]: what is not there is nothing in JSON
-// either.
+// MarshalJSON implements [json.Marshaler]: undefined is an error, as JSON cannot
+// express it.
 func (missing) MarshalJSON() ([]byte, error) { return nil, ErrUndefined }

@@ -61,7 +61,7 @@ func newAddress(conf *service.ParsedConfig, mgr *service.Resources) (a address, 
 	return a, err
 }
 
-// options are those of a connection that is made now.
+// options are the options of a connection, with the present credential.
 func (a address) options() ([]client.Option, error) {
 	var options []client.Option
 	key := a.key

@@ -124,8 +124,8 @@ func newInput(conf *service.ParsedConfig, mgr *service.Resources) (service.Batch
 	return service.AutoRetryNacksBatchedToggled(conf, input)
 }
 
-// newTopics is the input of messages of topics, or of families of events, which are
-// topics once the bridge has said what its topics begin with.
+// newTopics is the input of messages of topics, or of families of events, which
+// become topics once the bridge has told the first level of its topics.
 func newTopics(conf *service.ParsedConfig, at address, filters, families []string) (*topics, error) {
 	for i, filter := range filters {
 		if reason := protocol.CheckFilter(filter); reason != "" {
@@ -141,7 +141,7 @@ func newTopics(conf *service.ParsedConfig, at address, filters, families []strin
 	return in, in.limit(conf)
 }
 
-// limit reads the fields that bound what is under way.
+// limit reads the fields that bound the messages under way.
 func (in *topics) limit(conf *service.ParsedConfig) (err error) {
 	w := &in.consumer
 	if w.Session, err = conf.FieldString("session"); err != nil {

@@ -115,7 +115,7 @@ func (v *invocation) paramsOf(batch service.MessageBatch, i int) (json.RawMessag
 	return raw, nil
 }
 
-// An answer is the part of skill.invoke's result that a pipeline is told.
+// An answer is the part of skill.invoke's result that a pipeline gets.
 type answer struct {
 	AgentID string          `json:"agent_id"`
 	Data    json.RawMessage `json:"data"`

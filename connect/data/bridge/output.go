@@ -40,8 +40,8 @@ func init() {
 
 // A deliverer delivers one message after another of a part of a batch.
 type deliverer interface {
-	// parts are the messages of a batch by their indexes: those of a part go one after
-	// another, parts beside each other.
+	// parts are the messages of a batch by their indexes: messages of a part are
+	// sent one after another, parts concurrently.
 	parts(service.MessageBatch) [][]int
 	deliver(ctx context.Context, l *line, batch service.MessageBatch, i int) error
 }
@@ -104,8 +104,8 @@ func (out *output) Connect(ctx context.Context) error {
 	return err
 }
 
-// WriteBatch delivers a batch. Its error says which messages failed. What follows a
-// failed message in its part fails with it, so that the order stays.
+// WriteBatch delivers a batch. Its error says which messages failed. Messages
+// behind a failed one in its part fail with it, so that the order is kept.
 func (out *output) WriteBatch(ctx context.Context, batch service.MessageBatch) error {
 	parts := out.to.parts(batch)
 	failed := make([]error, len(batch))

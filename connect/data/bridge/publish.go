@@ -73,7 +73,7 @@ func newPublication(conf *service.ParsedConfig) (*publication, error) {
 func (p *publication) parts(batch service.MessageBatch) (parts [][]int) {
 	part := make(map[string]int)
 	for i := range batch {
-		topic, _ := batch.TryInterpolatedString(i, p.topic) // deliver says what is wrong with it
+		topic, _ := batch.TryInterpolatedString(i, p.topic) // deliver reports the error
 		n, known := part[topic]
 		if !known {
 			n = len(parts)

@@ -95,7 +95,7 @@ func (run *consuming) failed() error {
 	return run.err
 }
 
-// eventFilters asks the bridge what its topics begin with.
+// eventFilters asks the bridge for the first level of its topics.
 func (in *topics) eventFilters(ctx context.Context) ([]string, error) {
 	c, err := in.at.dial(ctx)
 	if err != nil {

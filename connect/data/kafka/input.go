@@ -147,7 +147,7 @@ func (in *input) ReadBatch(ctx context.Context) (service.MessageBatch, service.A
 		if err == nil {
 			err = in.client.CommitRecords(ctx, records...)
 		}
-		if err != nil { // the group tells a new member where it was
+		if err != nil { // a new member begins at the group's offset
 			in.client.CloseAllowingRebalance()
 			in.client = nil
 			return err

@@ -55,8 +55,8 @@ func (d *Device) inputs(at place) map[string]*input {
 	return all
 }
 
-// announcement is the device as Home Assistant reads it. What a skill says of
-// itself is in no template and in no topic of it.
+// announcement is the device as Home Assistant reads it. A skill's own texts are in
+// none of its templates and topics.
 func (d *Device) announcement(at place, version string) []byte {
 	components := map[string]any{}
 	for i := range d.Entities {
@@ -77,7 +77,7 @@ func (d *Device) announcement(at place, version string) []byte {
 	return text
 }
 
-// qos has a command come exactly once: what acts must not be done twice.
+// qos has a command come exactly once, as it must not be carried out twice.
 const qos = 2
 
 func (e *Entity) component(at place) map[string]any {

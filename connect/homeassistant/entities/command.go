@@ -74,8 +74,8 @@ func (s *Publisher) done(c Command, to target, err error) {
 	s.read(to.skill)
 }
 
-// refuse notes why a command was not done. Home Assistant can only be told the
-// state again, which is not what it asked for.
+// refuse notes why a command was not carried out. Home Assistant gets no error,
+// only the unchanged state again.
 func (s *Publisher) refuse(c Command, to target, err *protocol.Error) {
 	s.Metrics.command(err)
 	s.Log.Info("a command of Home Assistant is not done", "topic", c.Topic, "principal", c.Who.ID, "client", c.Client, "space", s.Space, "error", err)

@@ -25,7 +25,7 @@ type Entity struct {
 	Key      string // unique in the device
 	Platform string
 	Name     string
-	Does     []protocol.CapabilityID // what commands call
+	Does     []protocol.CapabilityID // the capabilities that commands call
 	Risky    bool                    // some of them need an approval
 
 	fields map[string]any    // beside those of all entities
@@ -79,7 +79,7 @@ func (m *mapping) leave(id protocol.CapabilityID, reason string) {
 	m.device.LeftOut = append(m.device.LeftOut, LeftOut{id, reason})
 }
 
-// readable finds what can be read without params.
+// readable finds the capabilities that can be read without params.
 func (m *mapping) readable() {
 	m.done = map[protocol.CapabilityID]bool{}
 	for i := range m.skill.Capabilities {
@@ -169,7 +169,7 @@ func (m *mapping) bare(id protocol.CapabilityID) *Capability {
 	return c
 }
 
-// refusal says why a capability cannot be asked for.
+// refusal is the reason why a capability cannot be called.
 func (m *mapping) refusal(c *Capability) string {
 	switch {
 	case c.Sealed:

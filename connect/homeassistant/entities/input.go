@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An input is a topic on which Home Assistant says what is to be done.
+// An input is a topic on which Home Assistant sends commands.
 type input struct {
 	words map[string]call // by the payload
 	value *parameter      // of any payload that fits; nil takes words alone
@@ -32,7 +32,7 @@ type parameter struct {
 	risky      bool
 }
 
-// maxCommand bounds what Home Assistant says, in bytes.
+// maxCommand bounds a command of Home Assistant, in bytes.
 const maxCommand = 4 << 10
 
 // call is the call that a payload asks for.

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Metrics count what is shown to Home Assistant. Nil counts nothing.
+// Metrics count the skills and commands of Home Assistant. Nil counts nothing.
 type Metrics struct {
 	skills   *prometheus.GaugeVec
 	commands *prometheus.CounterVec

@@ -64,8 +64,8 @@ type shown struct {
 	*Device
 	place
 	announced []byte // as it was last
-	status    string // online or offline, as it was told last
-	told      []byte // state, as it was told last
+	status    string // online or offline, as published last
+	told      []byte // the state, as published last
 	queued    bool   // to be read
 }
 
@@ -80,7 +80,7 @@ const (
 	readers      = 4                      // of states, at a time
 	mostCommands = 64                     // of Home Assistant, at a time
 	readWithin   = 10 * time.Second       // a state
-	settleFor    = 200 * time.Millisecond // changes that come together are told together
+	settleFor    = 200 * time.Millisecond // changes that come together are published together
 	birthRest    = 5 * time.Second        // between announcements of everything
 )
 
@@ -161,10 +161,10 @@ func (s *Publisher) stir() {
 	}
 }
 
-// StatusTopic is the topic on which Home Assistant says that it has come.
+// StatusTopic is the topic on which Home Assistant announces its start.
 func (s *Publisher) StatusTopic() string { return s.Prefix + "/status" }
 
-// Says takes what Home Assistant says of itself. It does not block.
+// Says takes a message on [Publisher.StatusTopic]. It does not block.
 func (s *Publisher) Says(who *protocol.Principal, payload []byte) {
 	if who.Home() != s.space() || string(payload) != online {
 		return
@@ -242,8 +242,8 @@ func (s *Publisher) withdrawLeftovers() {
 	}
 }
 
-// settle announces and tells what has changed. Everything is announced anew,
-// but not too often, when Home Assistant has come.
+// settle publishes changed announcements and states. After a start of Home
+// Assistant everything is announced anew, but not too often.
 func (s *Publisher) settle(again *time.Time) {
 	s.mu.Lock()
 	leaving := s.leaving
@@ -277,7 +277,7 @@ func (s *Publisher) withdraw(p place) {
 	}
 }
 
-// tell announces a skill and its availability if they have changed.
+// tell publishes the announcement of a skill and its availability if they have changed.
 func (s *Publisher) tell(d *shown, anew bool) {
 	announcement, status := d.announcement(d.place, s.Version), offline
 	if s.Online(s.space(), d.Skill) {

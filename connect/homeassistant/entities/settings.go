@@ -1,6 +1,6 @@
 // Package entities shows skills to Home Assistant as entities
-// (docs/home-assistant.md#skills-as-entities): it announces them by MQTT
-// discovery, tells their state and availability, and takes commands.
+// (docs/home-assistant.md#skills-as-entities): it announces them by MQTT discovery,
+// publishes their state and availability, and takes commands.
 package entities
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Settings say which skills are shown.
+// Settings select the skills that are shown.
 type Settings struct {
 	Space   string        `yaml:"space" doc:"space whose skills Home Assistant is shown; none when empty"`
 	Skills  []string      `yaml:"skills" doc:"ids of these skills, with * for any part, such as lamp-*; needed with space"`
@@ -56,11 +56,11 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 	}
 }
 
-// announced is the id of the principal that registers what is announced.
+// announced is the id of the principal that registers announced devices.
 const announced = "homeassistant"
 
-// shows reports whether a skill is one of those that are shown. What came in as
-// an announcement is not: Home Assistant has it already.
+// shows reports whether a skill is one of those that are shown. Skills that came
+// from announcements are not: Home Assistant has them already.
 func (s *Settings) shows(skill *Skill) bool {
 	if skill.Owner.Kind == protocol.KindBridge && skill.Owner.ID == announced || skill.Space != protocol.SpaceID(s.Space) {
 		return false

@@ -61,8 +61,8 @@ func (s *Publisher) readStates(ctx context.Context) {
 	}
 }
 
-// tellState reads a state and tells it if it has changed. What cannot be read is
-// not known.
+// tellState reads a state and publishes it if it has changed. Values that cannot be
+// read are unknown.
 func (s *Publisher) tellState(ctx context.Context, d *shown) {
 	answers := map[protocol.CapabilityID]any{}
 	for _, id := range d.reads {

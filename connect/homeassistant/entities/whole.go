@@ -72,7 +72,7 @@ func (m *mapping) cover() {
 		e.fields["position_closed"], e.fields["position_open"] = bounds[0], bounds[1]
 		e.inputs["set_position_topic"] = valued(set, "position", "number")
 		m.show(&e, "position_topic", m.value("position", "number", "integer"))
-		if e.shows["position_topic"] == nil { // Home Assistant takes one with the other
+		if e.shows["position_topic"] == nil { // Home Assistant wants both or neither
 			delete(e.inputs, "set_position_topic")
 			set = nil
 		}
@@ -96,8 +96,8 @@ func (m *mapping) positioned() (*Capability, [2]int) {
 	return c, [2]int{low, high}
 }
 
-// light makes one of a capability that sets on and brightness, as far as it has
-// the others.
+// light makes a light of a capability that sets on and brightness, with the other
+// properties that it has.
 func (m *mapping) light(c *Capability, params *object) {
 	lit, bright := params.Properties["on"], params.Properties["brightness"]
 	if lit == nil || lit.sort() != "boolean" || bright == nil || bright.sort() != "number" && bright.sort() != "integer" || bright.Maximum == nil || *bright.Maximum < 1 {
@@ -186,7 +186,7 @@ func (m *mapping) rest(c *Capability, params *object, of *Entity, worded string)
 	m.parameters(c, &left)
 }
 
-// bounds are those of a number, or what takes their place.
+// bounds are the bounds of a number, or defaults.
 func bounds(p *property) (low, high float64) {
 	low, high = -1e6, 1e6
 	if p.Minimum != nil {
