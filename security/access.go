@@ -6,18 +6,18 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An AccessKey is the pair that requests of S3 are signed with. It stands for an
-// API key: for its principal, its rights and its time, and ends with it.
+// An AccessKey is the pair that requests of S3 are signed with. It has the
+// principal, the rights and the expiry of an API key, and ends with it.
 type AccessKey struct {
 	ID     string
 	Secret string
 }
 
 // access is the access key of an API key. A signature can be checked only with the
-// secret, so that a MAC in its place would not do. The secret follows from the
-// pepper that the key was made under, which is no record in the open, and the key's
-// MAC, which is one, so that neither alone yields it (decision record 0044). Once the
-// key's MAC is made anew, the secret is kept sealed (0051).
+// secret, so that a MAC in its place would not do. The secret is derived from the
+// key's pepper, which is stored sealed, and the key's MAC, which is stored in the
+// open, so that neither alone yields it (decision record 0044). Once the key's MAC
+// is made anew, the secret is kept sealed (0051).
 func (r *Keyring) access(key *Key) (AccessKey, bool) {
 	id := keyPrefix + key.ID
 	if len(key.AccessBox) > 0 {

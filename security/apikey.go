@@ -36,9 +36,9 @@ type Key struct {
 	Space     protocol.SpaceID    `json:"space"`
 	Roles     []string            `json:"roles"`
 	Scopes    []string            `json:"scopes,omitempty"`     // actions it is limited to; none limits nothing
-	LLM       *protocol.Allowance `json:"llm,omitempty"`        // what it may ask of language models; nil limits nothing
+	LLM       *protocol.Allowance `json:"llm,omitempty"`        // its limits for language models; nil limits nothing
 	MAC       []byte              `json:"mac"`                  // HMAC-SHA-256 of id and secret under the pepper
-	Pepper    []byte              `json:"pepper"`               // tells which pepper, and nothing about it
+	Pepper    []byte              `json:"pepper"`               // names the pepper, and reveals nothing about it
 	Access    bool                `json:"access,omitempty"`     // requests can be signed with its access key, see [Keyring.access]
 	AccessBox []byte              `json:"access_box,omitempty"` // the secret of that, sealed; nil while it follows from MAC and pepper
 	Created   time.Time           `json:"created"`

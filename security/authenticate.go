@@ -60,7 +60,7 @@ type AuthenticatorOptions struct {
 	Throttle *Throttle
 	// Check fails for a verified token that is not to be accepted; optional.
 	Check func(who *protocol.Principal) error
-	// Settled is told of every attempt, and must not block.
+	// Settled is called after every attempt, and must not block.
 	Settled func(context.Context, Attempt)
 	Log     *slog.Logger
 }
@@ -72,11 +72,11 @@ type Attempt struct {
 	Door   string
 	Client string              // MQTT client id, "" for others
 	Who    *protocol.Principal // nil unless Err is nil
-	Err    error               // as the other side is told
+	Err    error               // as the client gets it
 
 	// The details of a failure, for operators:
 	Of    protocol.Party // whose credential was meant, as far as the bridge knows; zero if it does not
-	Cause error          // the real reason, which the client is not told
+	Cause error          // the real reason, hidden from the client
 }
 
 // An Authenticator yields the principal behind credentials. A wrong credential
@@ -125,12 +125,12 @@ type SecretKind uint8
 
 // Kinds of secrets.
 const (
-	AnySecret SecretKind = iota // to be told from its form
+	AnySecret SecretKind = iota // recognised by its form
 	KeySecret
 	TokenSecret
 	PasswordSecret
 	AccessSecret // the id of an access key, whose secret has signed and is not shown
-	NoSecret     // none the bridge knows, which is not the same as showing nothing
+	NoSecret     // an unknown kind, as opposed to no credential
 )
 
 // errConflict is shown two credentials of two parties.
@@ -179,8 +179,8 @@ func (a *Authenticator) settled(ctx context.Context, s Shown, attempt Attempt) {
 	a.options.Settled(ctx, attempt)
 }
 
-// identify returns the principal. Errors that are not the protocol's say that a
-// credential is not valid.
+// identify returns the principal. An error that is not the protocol's means an
+// invalid credential.
 func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Principal, error) {
 	var holder *protocol.Principal // of the certificate
 	if s.Certificate != nil {

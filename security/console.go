@@ -20,8 +20,8 @@ func (a *Authenticator) SignIn(r *http.Request, secret string) (*protocol.Princi
 }
 
 // Unprompted is the principal of a request that shows no secret: the holder of a client
-// certificate, or anybody under --dev. A request without either does not count as a
-// failed attempt.
+// certificate, or the anonymous principal under --dev. A request without either
+// does not count as a failed attempt.
 func (a *Authenticator) Unprompted(r *http.Request) (*protocol.Principal, error) {
 	return a.identify(r.Context(), Shown{Door: "http", From: remote(r), Certificate: peer(r)})
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// CertificateStates says which certificates count.
+// CertificateStates tells valid certificates from others.
 type CertificateStates interface {
-	// Valid says why the certificate with a serial does not count: 2005, 2006
-	// or 2007.
+	// Valid fails if the certificate with a serial is not valid: 2005, 2006 or
+	// 2007.
 	Valid(serial protocol.Serial) error
 	// Holder is the principal of the certificate with a serial, or of one that was
 	// renewed from it if it has expired.
 	Holder(serial protocol.Serial) (*protocol.Principal, error)
 }
 
-// IssuedTokens tells the present rights of tokens that were verified before.
+// IssuedTokens yields the present rights of tokens that were verified before.
 type IssuedTokens interface {
 	// Today returns the principal of a token, with the rights that its issuer
 	// may give it now.
@@ -66,9 +66,9 @@ func NewCredentials(c *clock.Clock) *Credentials {
 // Use has credentials checked against sources from now on.
 func (c *Credentials) Use(s Sources) { c.sources.Store(&s) }
 
-// Check says why a principal may not go on as it came in: 2002 if its key or
-// token has expired, was revoked, or gives other rights by now; 2005, 2006 or
-// 2007 if its certificate does not count. It is asked for every call.
+// Check fails if a principal may not go on with the credential that it showed: 2002
+// if its key or token has expired, was revoked, or gives other rights by now; 2005,
+// 2006 or 2007 if its certificate is not valid. It is called for every call.
 func (c *Credentials) Check(who *protocol.Principal) error {
 	s := c.sources.Load()
 	if s == nil {
@@ -92,7 +92,7 @@ func (c *Credentials) Check(who *protocol.Principal) error {
 	return nil
 }
 
-// standing says why a credential does not count, but for its time.
+// standing fails if a credential is not valid, apart from its expiry.
 func (s *Sources) standing(who *protocol.Principal) error {
 	switch who.Method {
 	case protocol.MethodAPIKey:
@@ -137,8 +137,8 @@ func (c *Credentials) Principal(g grant.Grant) (*protocol.Principal, error) {
 }
 
 // Renewed notes that a party has shown a newer credential on the connection that
-// it opened with another: what it began with that one goes on, when that
-// expires, as long as the newer one gives the same rights.
+// it opened with another: work begun with the older one goes on after its expiry,
+// as long as the newer one gives the same rights.
 func (c *Credentials) Renewed(before, now *protocol.Principal) {
 	c.renewals.note(before, now, c.clock.Now())
 }
@@ -153,8 +153,8 @@ func (c *Credentials) Rights(g grant.Grant) (*protocol.Principal, error) {
 	return who, err
 }
 
-// Stands says why a certificate does not count that something was allowed for.
-// One that has expired counts as long as one that was renewed from it.
+// Stands fails if a certificate that something was allowed for is no longer valid.
+// An expired one counts as long as its renewal is valid.
 func (c *Credentials) Stands(serial protocol.Serial) error {
 	s := c.sources.Load()
 	if s == nil || s.Certificates == nil {

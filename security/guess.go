@@ -9,11 +9,12 @@ import (
 
 // Guess waits until the password of a user may be tried from an address; done is
 // called when its failure was counted or it was right. It fails with 4009 while the
-// address or the user has to wait for failing too often. The guesses being tried
-// count as failures to come, so that many at a time get no further than one after
-// the other. Where that user's password was right before, it may be tried once all
-// the same, so that neither neighbours nor strangers lock out a device that is at
-// home there. [Throttle.Guessed] and [Throttle.Failed] are told how it went.
+// address or the user has to wait for failing too often. Guesses under way count as
+// failures, so that concurrent ones get no further than sequential ones. From an
+// address where the user's password was right before, one may be tried all the
+// same, so that neither neighbours nor strangers lock out a device at its usual
+// address. [Throttle.Guessed] or [Throttle.Failed] is to be called with the
+// outcome.
 func (t *Throttle) Guess(ctx context.Context, from netip.Addr, user string) (done func(), err error) {
 	for {
 		over, wait := t.guess(from, user)

@@ -65,9 +65,8 @@ func peer(r *http.Request) *x509.Certificate {
 
 var errHeader = errors.New("the credential is not shown as it should be")
 
-// secretOf is the API key or the token in the headers, "" for none. Nothing
-// here is forgiven: what two readers could understand differently, one of them
-// understands wrongly.
+// secretOf is the API key or the token in the headers, "" for none. It is strict:
+// headers that two parsers could read differently are refused.
 func secretOf(h http.Header) (string, error) {
 	keys, authorizations := h.Values("X-Api-Key"), h.Values("Authorization")
 	if len(keys) > 1 || len(authorizations) > 1 {

@@ -76,11 +76,10 @@ func (r *Keyring) Rotate(versions records.Table[PepperRecord], sealer Sealer) {
 func (r *Keyring) Fingerprint() string { return hex.EncodeToString(r.peppers.file.id) }
 
 // EnsureAdministrator makes the administrator's key if there is none yet and
-// reports whether it did. A key that was made under another pepper, as in a
-// store that was restored without its pepper, opens nothing and does not count,
-// nor does one that was revoked or has expired.
-// The file is written first: a crash in between leaves a key that the next
-// start puts on the ring.
+// reports whether it did. A key under another pepper, as in a store that was
+// restored without its pepper, does not count, nor does one that was revoked or has
+// expired. The file is written first: a crash in between leaves a key that the next
+// start adds.
 func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.Time) (made bool, err error) {
 	for _, key := range r.keys.All() {
 		if key.principal().Administrator() && r.peppers.of(key.Pepper) != nil && key.live(now) {
@@ -133,7 +132,7 @@ func (r *Keyring) discardDead(path string, now time.Time) error {
 	return nil
 }
 
-// Recognise returns the principal an API key stands for.
+// Recognise returns the principal of an API key.
 func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
 	id, secret, ok := parseKey(text)
 	if !ok {
@@ -161,8 +160,8 @@ func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
 	return key.principal(), true
 }
 
-// wrong says why an API key is not recognised, and whose it is, as far as its id
-// tells.
+// wrong is the reason why an API key is not recognised, with its owner, as far as
+// its id tells.
 func (r *Keyring) wrong(text string) (of protocol.Party, why error) {
 	id, _, ok := parseKey(text)
 	if !ok {

@@ -31,8 +31,8 @@ type KeyEvent struct {
 	Revoked bool
 }
 
-// Names knows the names that can be given to a principal. Of one that it does not know it
-// says which was probably meant, "" for none.
+// Names knows the names that can be given to a principal. For an unknown name it returns the one
+// that was probably meant, "" for none.
 type Names interface {
 	KnowsRole(role string) (meant string, known bool)
 	KnowsScope(scope string) (meant string, known bool)
@@ -51,7 +51,7 @@ type KeyOptions struct {
 	Clash func(who protocol.Party) bool
 	// Names knows which roles and actions there are; without it any will do.
 	Names Names
-	// Changed is told of keys made and revoked by command; optional.
+	// Changed is called after keys were made or revoked by command; optional.
 	Changed func(context.Context, KeyEvent)
 }
 
@@ -190,7 +190,7 @@ type KeyView struct {
 	LastUseAt int64               `json:"last_use_at,omitempty" doc:"to the minute, or to the hour after a restart; absent if it was not used"`
 }
 
-// A KeyState says whether a key opens anything.
+// A KeyState says whether a key is valid.
 type KeyState string
 
 // The states of a key.
@@ -228,7 +228,7 @@ func milliseconds(t time.Time) int64 {
 }
 
 // spaceFor is the space a call is about: the one it names, if the caller may
-// see it, or the caller's own. Whether another exists is not told.
+// see it, or the caller's own. It does not reveal whether another exists.
 func spaceFor(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 	if named == "" {
 		return call.Principal.Home(), nil

@@ -20,7 +20,7 @@ func (a *Authenticator) Password(ctx context.Context, s Shown, user string, pass
 }
 
 // Recognise is Password without waiting: it yields the principal of a right API
-// key, or under --dev nothing at all, and nil when it takes more to tell.
+// key, or of no credential under --dev, and nil when the check may wait.
 func (a *Authenticator) Recognise(s Shown, user string, password []byte) *protocol.Principal {
 	s = a.read(s, user, password)
 	key := s.Secret != "" && s.kind() == KeySecret

@@ -52,7 +52,7 @@ type QuotaView struct {
 	Bridges  map[string]int64 `json:"bridges,omitempty" doc:"used at each of the other bridges, by id; absent where all count the same things, and for a bridge that works alone"`
 }
 
-// A QuotaQuestion names whose limits bridges tell each other of.
+// A QuotaQuestion names the principal whose levels one bridge asks of others.
 type QuotaQuestion struct {
 	Party      protocol.Party `json:"party"`
 	Privileged bool           `json:"privileged,omitempty"`

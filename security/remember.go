@@ -9,16 +9,16 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// remembered is the time that a connection remembers a recognised principal. Revocations
-// and changes of rights count at once all the same: [AuthenticatorOptions].Check is asked
-// about each request.
+// remembered is the time that a connection remembers a recognised principal. Revocations and
+// changes of rights take effect at once all the same: [AuthenticatorOptions].Check is called for
+// each request.
 const remembered = 10 * time.Second
 
 // A memory is of the last credential that was recognised on a connection.
 type memory struct{ last atomic.Pointer[recognition] }
 
 type recognition struct {
-	secret [sha256.Size]byte // hashed, so that comparing it tells nothing
+	secret [sha256.Size]byte // hashed, so that comparing it leaks nothing
 	who    *protocol.Principal
 	until  time.Time
 }

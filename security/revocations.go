@@ -40,8 +40,8 @@ type Revocation struct {
 	Until     time.Time        `json:"until"` // when the last of them expires
 }
 
-// Covers reports whether a principal came in with a revoked token. A token that
-// does not say when it was issued is as old as any.
+// Covers reports whether a principal came in with a revoked token. A token without
+// a time of issue counts as issued before.
 func (r *Revocation) Covers(who *protocol.Principal) bool {
 	switch {
 	case who.Method != protocol.MethodToken, r.Space != "" && r.Space != who.Home():
@@ -77,7 +77,7 @@ type TokenEvent struct {
 // TokenOptions configure a [TokenService].
 type TokenOptions struct {
 	Revocations records.Table[Revocation]
-	// LongestLife is for how long a token may be good that was issued by now.
+	// LongestLife is the longest time that a token issued by now may be valid.
 	LongestLife time.Duration
 	// AcceptsUndated says that tokens without a time of issue are accepted. Such a
 	// token may be older than a revocation and be shown at any time later, so no

@@ -14,7 +14,7 @@ import (
 const (
 	firstDelay    = 50 * time.Millisecond // of the answer to a failure, doubled each time
 	longestDelay  = time.Second
-	freeFailures  = 30               // that are answered, before an offender is told to wait
+	freeFailures  = 30               // failures that are answered before an offender has to wait
 	waitFor       = 30 * time.Second // after the last failure that was answered
 	maxRemembered = 10_000           // addresses, and as many names
 	sampled       = 16               // offenders looked at to forget one
@@ -31,7 +31,7 @@ type Throttle struct {
 	news      news
 }
 
-// A nameHash stands for a name that a stranger made up, however long.
+// A nameHash is the hash of a claimed name, to bound its size.
 type nameHash [16]byte
 
 // NewThrottle returns a throttle that has seen no failure.
@@ -40,8 +40,8 @@ func NewThrottle(now func() time.Time) *Throttle {
 }
 
 // Failed waits as long as the answer to a wrong credential should take: longer each time.
-// A client that has failed too often gets 4009 instead. All doors call it, so that their
-// failures count together.
+// A client that has failed too often gets 4009 instead. All doors call it, so that failures are
+// counted together.
 func (t *Throttle) Failed(ctx context.Context, from netip.Addr, names ...string) error {
 	delay, wait := t.failed(from, names...)
 	if wait > 0 {
@@ -163,7 +163,7 @@ func (f *failures[K]) guessed(key K) {
 	}
 }
 
-// tell wakes those that wait for a guess to be over.
+// tell wakes the waiters for a guess to be over.
 func (o *offender) tell() {
 	if o.over != nil {
 		close(o.over)

@@ -12,7 +12,7 @@ import (
 const notAuthorized = 0x87
 
 // A Ruling is the answer about a topic. The zero value allows; otherwise
-// Reason is an MQTT 5 reason code and Text may be told to the client.
+// Reason is an MQTT 5 reason code and Text may be shown to the client.
 type Ruling struct {
 	Reason byte
 	Text   string
@@ -39,11 +39,11 @@ type TopicOptions struct {
 	// Owner is the principal whose client uses an id in a space, if such a
 	// client is connected.
 	Owner func(space protocol.SpaceID, clientID string) (who *protocol.Principal, ok bool)
-	// A2A says that there are the topics of A2A over MQTT.
+	// A2A says that A2A over MQTT is on.
 	A2A bool
-	// MCP says that there are the topics of MCP over MQTT.
+	// MCP says that MCP over MQTT is on.
 	MCP bool
-	// Standing tells the ties of a principal to agents, Caps, scenes and tasks.
+	// Standing knows the ties of a principal to agents, Caps, scenes and tasks.
 	// Without it no principal has any.
 	Standing Standing
 }
@@ -55,8 +55,8 @@ type Policies interface {
 	Epoch() uint64
 }
 
-// Standing tells the ties of a principal to things. It is asked on the
-// message path and must be fast.
+// Standing knows the ties of principals to things. It is called for every message
+// and must be fast.
 type Standing interface {
 	// OwnsAgent reports whether a principal registered an agent.
 	OwnsAgent(who *protocol.Principal, id protocol.AgentID) bool
@@ -103,7 +103,7 @@ const (
 	tasks     kind = "task"
 	events    kind = "events"
 	files     kind = "file"
-	entities  kind = "entity"  // what Home Assistant is told
+	entities  kind = "entity"  // the topics for Home Assistant
 	a2a       kind = "a2a"     // of A2A over MQTT, which has rules of its own
 	mcp       kind = "mcp"     // of MCP over MQTT, likewise
 	outside   kind = "outside" // not under the root
@@ -141,8 +141,8 @@ func (r *TopicRights) MayPublish(who *protocol.Principal, topic string, retain b
 	return ruling
 }
 
-// judgePublish also tells whether the ruling is passing: it may be another one
-// the next moment.
+// judgePublish also returns whether the ruling is passing: it may change with time
+// alone.
 func (r *TopicRights) judgePublish(who *protocol.Principal, topic string, retain bool) (ruling Ruling, passing bool) {
 	p, wrong := r.publishing(who, topic, retain)
 	if wrong != "" {
@@ -310,8 +310,8 @@ func (r *TopicRights) ofAgent(who *protocol.Principal, id, leaf string, one bool
 	return topicClass{kind: other}
 }
 
-// serversOwn reports whether a topic is one of those that only the server says
-// something on, or that mean something to it.
+// serversOwn reports whether a topic is one that only the server publishes on, or
+// that has a meaning to it.
 func serversOwn(topic string) bool {
 	first, _, _ := strings.Cut(topic, "/")
 	return first == "$SYS" || first == "$share"

@@ -100,8 +100,8 @@ func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams)
 	return result, err
 }
 
-// settle has the entries stored that all bridges have recorded, and returns those of
-// which that is not known.
+// settle has all bridges store their recorded entries, and returns the bridges that
+// did not confirm it.
 func (s *Service) settle(ctx context.Context, further bool) (silent []string, err error) {
 	if err := s.trail.Flush(ctx); err != nil || further || s.others == nil {
 		return nil, err
@@ -151,9 +151,8 @@ type reading struct {
 	found   []Entry
 }
 
-// open begins to read chains, where a cursor says if there is one. A chain that it
-// does not know is younger: it is read from its beginning forward, and not at all
-// backward.
+// open begins to read chains, at a cursor if there is one. A chain that it does not
+// know is younger: it is read from its beginning forward, and not at all backward.
 func (r *reading) open(ctx context.Context, chains []Chain, from cursor) error {
 	for _, c := range chains {
 		p, known := from.places[markOf(c.Bridge)]
@@ -271,8 +270,7 @@ func (r *reading) matches(e *Entry) bool {
 	return like(e.Event, p.Event) && like(e.Resource, p.Resource)
 }
 
-// like compares a text with a pattern; a * at the end stands for
-// anything.
+// like matches a text with a pattern; a * at the end matches anything.
 func like(text, wanted string) bool {
 	if prefix, ok := strings.CutSuffix(wanted, "*"); ok {
 		return strings.HasPrefix(text, prefix)

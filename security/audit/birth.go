@@ -122,8 +122,7 @@ func (t *Trail) checkBirth(ctx context.Context) (head Head, err error) {
 	return Head{}, nil
 }
 
-// younger says so if the chain that is there is not the one that was recorded,
-// but began later.
+// younger fails if the present chain is not the recorded one, but began later.
 func (t *Trail) younger(ctx context.Context, first Head) (wrong, err error) {
 	g, err := t.firstGroup(ctx)
 	if g == nil || err != nil || first.Seq < g.first || first.Seq > g.last() {

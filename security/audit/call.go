@@ -22,10 +22,10 @@ func (t *Trail) Wants(effect commands.Effect, code protocol.Code) bool {
 	return code != protocol.Busy && code != protocol.RateLimited && code != protocol.ShuttingDown
 }
 
-// refusal reports whether a code says that the principal may not.
+// refusal reports whether a code is one for missing rights.
 func refusal(code protocol.Code) bool { return len(code) == 4 && code[0] == '2' }
 
-// Admit implements [commands.Auditor]: what could not be recorded is not run.
+// Admit implements [commands.Auditor]: a call that could not be recorded is not run.
 func (t *Trail) Admit() error {
 	if t.waiting() <= admitBytes || t.o.Level == Off {
 		return nil
@@ -84,8 +84,8 @@ func byAgent(a *commands.Audited) bool {
 }
 
 // alike reports whether a call may be counted with others that were refused
-// likewise: nothing came of it. What acts on the world may have done some of
-// it.
+// likewise: nothing came of it. A command that acts on the world may have done a
+// part of it.
 func alike(a *commands.Audited) bool {
 	return a.Err != nil && !a.Async && !a.Late && !(a.Executed && a.Effect == commands.Act)
 }
@@ -107,8 +107,8 @@ func guarded(command string, effect commands.Effect) bool {
 	return false
 }
 
-// reason says why a call failed without repeating what it was given: a text
-// that a handler made, or that is about a parameter, may hold some of it.
+// reason is the reason why a call failed, without its arguments: a text that a
+// handler made, or that is about a parameter, may hold some of it.
 func reason(a *commands.Audited) string {
 	if refusal(a.Err.Code) && !a.Executed {
 		return a.Err.Message

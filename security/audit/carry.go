@@ -64,7 +64,7 @@ func (t *Trail) carry(ctx context.Context, before uint64) error {
 	return t.settle(ctx)
 }
 
-// quiet has an entry ready for the log of which operators are not told again.
+// quiet is the record of an entry that is not shown to operators again.
 func (t *Trail) quiet(e Entry) *record {
 	r := t.newRecord(e)
 	r.quiet = true

@@ -24,10 +24,9 @@ type Closing struct {
 	At     time.Time
 }
 
-// CloseChain says in the trail of this bridge where the chain of one ends that has ended
-// without a word of it, and returns that head. It does nothing and returns false if
-// there is no such end: the chain is empty, its bridge has stopped it, or it was
-// closed at a head already.
+// CloseChain records in the trail of this bridge the end of the chain of another, which has ended
+// without recording it, and returns that head. It does nothing and returns false if there is no
+// such end: the chain is empty, its bridge has stopped it, or it was closed at a head already.
 func (t *Trail) CloseChain(ctx context.Context, c Chain, closedAt Head) (head Head, closed bool, err error) {
 	g, err := lastGroup(ctx, c.Log)
 	if g == nil || err != nil || g.stopped() || g.head() == closedAt {

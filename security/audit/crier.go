@@ -2,14 +2,14 @@ package audit
 
 import "time"
 
-// The rate at which operators are told of events of security.
+// The rate at which events of security are published to operators.
 const (
 	tellRate  = 10 // a second
 	tellBurst = 50 // at once
 )
 
-// A crier tells operators of entries of security, and when there are too many,
-// of how many it does not.
+// A crier publishes entries of security to operators, and when there are too many,
+// the number of the others.
 type crier struct {
 	publish    func(Entry)
 	allowance  float64

@@ -54,9 +54,9 @@ type record struct {
 
 	added *uint64 // counts the entries of the log, under its lock
 	quiet bool    // operators know of it
-	told  func()  // called with the log's lock held, in the order of the log; nil for most
+	told  func()  // called once stored, with the log's lock held, in the order of the log; nil for most
 	text  []byte  // scratch space for the dictionary records
-	shown []byte  // what params are made in
+	shown []byte  // the buffer for params
 	hash  commands.Digest
 }
 

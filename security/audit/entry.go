@@ -27,7 +27,7 @@ const (
 	TokenRevoked        = "token.revoked"
 	PolicyChanged       = "policy.changed"
 	SceneSuspended      = "scene.suspended"
-	Repeated            = "audit.repeated" // refusals of more callers than are told apart
+	Repeated            = "audit.repeated" // refusals of more callers than are counted apart
 	Closed              = "audit.closed"   // the chain of another bridge, which has ended
 )
 
@@ -46,7 +46,7 @@ type Entry struct {
 	Event  string    `json:"event" doc:"event: a command's name, or such as login.failed"`
 	Code   string    `json:"code" doc:"ok, or the error code"`
 
-	// Security marks what operators are told at once.
+	// Security marks entries that are published to operators at once.
 	Security bool `json:"security,omitempty" doc:"told to operators as an event of the family security"`
 
 	Principal  string           `json:"principal,omitempty" doc:"principal who did it"`

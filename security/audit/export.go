@@ -121,7 +121,7 @@ func (x *exporter) chain(ctx context.Context, c Chain, last uint64) error {
 				continue // it came later
 			}
 			for i, s := range g.entries {
-				e, _ := decode(s, g.first+uint64(i)) // what cannot be read is in the verdict
+				e, _ := decode(s, g.first+uint64(i)) // unreadable entries are in the verdict
 				e.Bridge = c.Bridge
 				x.add(exportLine{Entry: &e})
 				if head, ok := g.headAt(e.Seq); ok && own {

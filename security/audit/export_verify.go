@@ -38,9 +38,9 @@ type ExportProblem struct {
 const maxExportLine = 256 << 10
 
 // VerifyExport reads an export to its end. One of the keys must have signed it;
-// without any the key is taken that the file names, which only tells that the file is
-// whole. The heads are ends of chains that were noted elsewhere, by bridge, "" for
-// that which made the export.
+// without any the key is taken that the file names, which proves only that the file
+// is whole. The heads are ends of chains that were noted elsewhere, by bridge, ""
+// for that which made the export.
 func VerifyExport(r io.Reader, keys []ed25519.PublicKey, heads map[string][]Head) (ExportReport, error) {
 	v := &exportVerifier{keys: keys, heads: heads, seen: make(map[string]map[uint64]Head)}
 	v.report.Problems, v.report.Chains = []ExportProblem{}, []ChainReport{}
@@ -78,7 +78,7 @@ func ParseExportKey(text string) (ed25519.PublicKey, error) {
 }
 
 // An exportVerifier reads an export line by line. Behind a line that was changed it goes
-// on from the hash that the line has, so that each change is told once.
+// on from the hash that the line has, so that each change is reported once.
 type exportVerifier struct {
 	keys   []ed25519.PublicKey
 	heads  map[string][]Head
@@ -129,7 +129,7 @@ func (v *exportVerifier) chained(line []byte) {
 	v.take(&said)
 }
 
-// take takes down what a line says.
+// take notes the content of a line.
 func (v *exportVerifier) take(said *exportLine) {
 	switch {
 	case said.Begin != nil:
@@ -197,7 +197,7 @@ func (v *exportVerifier) signature(line []byte) {
 	}
 }
 
-// end says what only shows when everything was read.
+// end reports the faults that show only at the end.
 func (v *exportVerifier) end() {
 	v.number = 0
 	if !v.signed {

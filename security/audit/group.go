@@ -30,7 +30,7 @@ var (
 
 const chainSize = 8
 
-// A chainID tells chains apart. It follows from the key.
+// A chainID identifies a chain. It is derived from the key.
 type chainID [chainSize]byte
 
 func (c chainID) String() string { return hex.EncodeToString(c[:]) }
@@ -83,13 +83,13 @@ var hashers = sync.Pool{New: func() any { return &digester{Hash: sha256.New()} }
 // the hash of their group, or if they were imported, each by its own.
 type group struct {
 	imported bool
-	sealed   []byte // what the seal is about; of an imported group without the last hash
+	sealed   []byte // the sealed bytes; of an imported group without the last hash
 	seal     []byte
 	chain    chainID
 	first    uint64
 	at       time.Time         // of the first entry
-	previous [sha256.Size]byte // what the group is chained to
-	hash     [sha256.Size]byte // what the next one is chained to
+	previous [sha256.Size]byte // the hash that the group is chained to
+	hash     [sha256.Size]byte // the hash that the next one is chained to
 	entries  []stored
 }
 
@@ -105,7 +105,7 @@ type stored struct {
 // last is the sequence of the last entry.
 func (g *group) last() uint64 { return g.first + uint64(len(g.entries)) - 1 }
 
-// head is the end of the group, as it says.
+// head is the end of the group.
 func (g *group) head() Head { return Head{g.last(), g.hash} }
 
 // written reports whether the group was sealed with the key.
@@ -129,7 +129,7 @@ func (g *group) genuine(k *Key) bool {
 	return g.written(k)
 }
 
-// headAt is the head after an entry, if the group tells it.
+// headAt is the head after an entry, if the group has it.
 func (g *group) headAt(seq uint64) (h Head, ok bool) {
 	switch {
 	case seq == g.last():

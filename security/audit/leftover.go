@@ -63,7 +63,8 @@ func (t *Trail) unsent(ctx context.Context) (left []Entry, err error) {
 	return left, err
 }
 
-// takeUp records what an earlier process has left, and forgets where it was.
+// takeUp records the entries that an earlier process has left, and removes them
+// from their old place.
 func (t *Trail) takeUp(ctx context.Context, left []Entry, damaged int) {
 	if damaged > 0 {
 		t.o.Logger.Error("audit: entries that waited to be stored were damaged on disk", "entries", damaged)
@@ -152,7 +153,7 @@ func Imported(ctx context.Context, l *evidence.Log) (groups int, err error) {
 	return groups, err
 }
 
-// identity is the same for an entry wherever it stands.
+// identity identifies an entry independently of its place.
 func identity(e *Entry) string {
 	e.Seq = 0
 	return fmt.Sprintf("%+v", *e)

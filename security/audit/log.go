@@ -8,7 +8,7 @@ import (
 
 // A Log keeps a trail in blocks, in the order they were appended.
 type Log interface {
-	// Bounds says from where to where the log reaches.
+	// Bounds returns the numbers of the first and the last block.
 	Bounds(ctx context.Context) (Bounds, error)
 	// Get returns the block of a number, or nil if there is none.
 	Get(ctx context.Context, number uint64) ([]byte, error)
@@ -28,6 +28,6 @@ type RemoteLog interface {
 	Append(ctx context.Context, block []byte) error
 }
 
-// Bounds say what a [Log] holds: blocks numbered from First to Last, none if
-// Last < First.
+// Bounds are the numbers of a [Log]'s blocks, from First to Last, none if Last <
+// First.
 type Bounds = evidence.Bounds

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// maxShown bounds a parameter that is recorded as it is, in bytes.
+// maxShown bounds a parameter that is recorded in the clear, in bytes.
 const maxShown = 256
 
-// appendShown writes those of the members of a JSON object that may be
-// recorded as they are, again as an object; nothing if there are none. The
-// object must be valid JSON.
+// appendShown writes those members of a JSON object that may be recorded in the
+// clear, again as an object; nothing if there are none. The object must be valid
+// JSON.
 func appendShown(dst, params []byte, names []string) []byte {
 	if len(names) == 0 {
 		return dst

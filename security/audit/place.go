@@ -27,9 +27,8 @@ func markOf(bridge string) mark {
 	return mark(sum[:])
 }
 
-// A cursor says how far a query has read the trails of all bridges, and in which
-// direction. Those that are read to their end have no place in one that goes
-// backward.
+// A cursor holds the position of a query in the trails of all bridges, and its
+// direction. A backward one has no place for trails that are read to their end.
 type cursor struct {
 	forward bool
 	places  map[mark]place

@@ -12,13 +12,13 @@ import (
 const (
 	repeatWindow = time.Minute
 	maxRefused   = 8192 // sorts of refusals that are known at a time
-	maxOfParty   = 64   // of these, of one party; others of it count as one sort
+	maxOfParty   = 64   // of these, of one party; its other ones count as one sort
 )
 
 // repeats sums up repeated refusals: the first refusal of a
 // principal, command and code is an entry of its own, and those that follow
 // within a minute become one more, with their number. So a caller refused two
-// thousand times a second does not push out what others did.
+// thousand times a second does not push out the entries of others.
 type repeats struct {
 	mu    sync.Mutex
 	known map[refused]*repeated

@@ -75,5 +75,5 @@ func (t *Trail) surplus(ctx context.Context) (before, through uint64, err error)
 			return before, g.last(), nil
 		}
 	}
-	return before, 0, nil // what cannot be read is forgotten, too
+	return before, 0, nil // an unreadable block is forgotten, too
 }

@@ -100,9 +100,8 @@ func (t *Trail) ship(ctx context.Context) {
 	}
 }
 
-// shipment is the blocks of the local log behind one, up to a last one, that are shipped
-// in one record, and the last of them. Blocks can be read one behind the other: each of
-// their groups says where it ends.
+// shipment is the blocks of the local log behind one, up to a last one, that are shipped in one
+// record, and the last of them. Blocks can be concatenated: each of their groups has its length.
 func (t *Trail) shipment(ctx context.Context, sent, end uint64) (data []byte, last uint64, err error) {
 	for last = sent; last < end && len(data) < maxShipment; last++ {
 		block, err := t.o.Local.Get(ctx, last+1)
@@ -156,7 +155,7 @@ func (t *Trail) append(ctx context.Context, data []byte) bool {
 	return true
 }
 
-// recordGap says in the trail itself which entries it lacks, once there is room.
+// recordGap records in the trail itself which entries it lacks, once there is room.
 func (t *Trail) recordGap() {
 	t.mu.Lock()
 	missed := t.gap

@@ -29,7 +29,7 @@ type located struct {
 	seq uint64
 }
 
-// newScan begins to read a chain. Where is not for it to say.
+// newScan begins to read a chain, at a place that its caller sets.
 func (r *reading) newScan(ctx context.Context, c Chain) (*scan, error) {
 	bounds, err := c.Log.Bounds(ctx)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *scan) load(ctx context.Context, number uint64) error {
 	if err != nil {
 		return err
 	}
-	b := decodeBlock(data) // what cannot be read is for Verify to tell
+	b := decodeBlock(data) // Verify reports unreadable blocks
 	for _, g := range b.groups {
 		for i, e := range g.entries {
 			s.entries = append(s.entries, located{e, g.first + uint64(i)})

@@ -16,7 +16,7 @@ const (
 	ArgumentsNone   = "none"
 )
 
-// DefaultSettings are those of a bridge that was told nothing.
+// DefaultSettings are the settings of a bridge without any configured.
 func DefaultSettings() Settings {
 	return Settings{Level: string(Changes), KeepDays: 400, KeepMiB: 4096, Arguments: ArgumentsSealed}
 }

@@ -42,7 +42,7 @@ type Options struct {
 	Key      *Key
 	HeadFile string // the file of the noted head of the chain, "" for none
 	Births   Births // where the chain's birth is recorded; optional
-	// AcceptLoss has the trail count as it is, although its birth was recorded
+	// AcceptLoss accepts the trail as it is, although its birth was recorded
 	// otherwise. Without it, that stays a problem.
 	AcceptLoss bool
 	// Earlier are files with entries that an earlier version took and did not
@@ -54,7 +54,7 @@ type Options struct {
 	KeepSize uint64        // bytes over which the oldest are, 0 for any
 	// Open opens sealed parameters, for callers that may query the trail; nil for none.
 	Open    func(sealed []byte) (params json.RawMessage, err error)
-	Publish func(Entry) // tells operators of entries of security; must not block
+	Publish func(Entry) // publishes entries of security to operators; must not block
 	Logger  *slog.Logger
 	// Registerer receives the metrics; optional.
 	Registerer prometheus.Registerer
@@ -107,7 +107,7 @@ type Trail struct {
 	problems atomic.Int64 // found at start, or by the last verification
 }
 
-// A told entry is one that operators are told of once it is stored.
+// A told entry is one that is published to operators once it is stored.
 type told struct {
 	number uint64 // among all that were added
 	entry  Entry
@@ -301,8 +301,8 @@ func (t *Trail) absorbed(e *Entry) bool {
 // waiting is the number of bytes that are not stored.
 func (t *Trail) waiting() int64 { return t.o.Local.Waiting() + t.shipping.Load() }
 
-// enqueue gives a record to the log. What must be recorded is taken even when
-// too much waits. Unless it is held, it is written at once.
+// enqueue gives a record to the log. One that must be recorded is taken even when
+// too many wait. Unless it is held, it is written at once.
 func (t *Trail) enqueue(r *record, must, held bool) {
 	limit := int64(admitBytes)
 	if must {
@@ -322,7 +322,7 @@ func (t *Trail) enqueue(r *record, must, held bool) {
 	}
 }
 
-// announce notes an entry that operators are to be told of.
+// announce notes an entry that is to be published to operators.
 func (t *Trail) announce(r *record) {
 	e := r.Entry
 	if r.on != [2]string{} {
@@ -356,7 +356,7 @@ func (g *gap) add(at time.Time) {
 	g.to = at
 }
 
-// Check says why entries are not stored at the moment, nil if they are.
+// Check fails while entries are not stored.
 func (t *Trail) Check() error {
 	if t.failing.Load() || t.o.Local.Failing() {
 		return protocol.Errorf(protocol.StoreUnavailable, "the audit trail cannot be stored: its entries wait")

@@ -158,7 +158,7 @@ type verifier struct {
 	begun   bool
 	head    Head   // of the entries read
 	unsure  bool   // the head comes from a group that was not written with the key
-	trimmed uint64 // what retention forgot, by the trail's own words
+	trimmed uint64 // the entries that retention removed, as the trail itself records
 	missing []span
 
 	starts   map[uint64][sha256.Size]byte // heads that the bridge has gone on from, by sequence
@@ -179,7 +179,7 @@ func (v *verifier) block(number uint64, data []byte) {
 	v.damage(&b, len(b.groups), number)
 }
 
-// damage names what stands behind a number of groups of a block and is none.
+// damage names the bytes behind a number of groups of a block that are no group.
 func (v *verifier) damage(b *block, behind int, number uint64) {
 	for _, d := range b.damaged {
 		if d.behind == behind {
@@ -235,7 +235,7 @@ func (v *verifier) entries(g *group, position uint64, sealed bool) (changed bool
 	return changed
 }
 
-// note takes down what an entry says of this chain or of another.
+// note notes the statement of an entry about this chain or another.
 func (v *verifier) note(e *Entry, g *group, sealed bool) {
 	v.stopped = e.Event == stopped && sealed
 	switch e.Event {
@@ -252,7 +252,7 @@ func (v *verifier) note(e *Entry, g *group, sealed bool) {
 	}
 }
 
-// place checks that a group stands where it belongs.
+// place checks that a group is in its place.
 func (v *verifier) place(g *group, entries span, position uint64, sealed bool) {
 	next := v.head.Seq + 1
 	switch {
@@ -300,7 +300,7 @@ func (v *verifier) fills(found span) bool {
 	return false
 }
 
-// end says what only shows when everything was read.
+// end reports the faults that show only at the end.
 func (v *verifier) end() {
 	for _, m := range v.missing {
 		if m.from = max(m.from, v.trimmed+1); m.from <= m.to {

@@ -47,9 +47,9 @@ type chainCheck struct {
 	closings []Closing // by others
 }
 
-// VerifyChains verifies chains together: what the entries of one say of another has
-// to hold there. The heads are ends that were noted elsewhere, by bridge. The options
-// are those of the own trail among them.
+// VerifyChains verifies chains together: the statements of one about another have
+// to hold there. The heads are ends that were noted elsewhere, by bridge. The
+// options are those of the own trail among them.
 func VerifyChains(ctx context.Context, chains []Chain, own *Options, heads map[string][]Head) (Verification, error) {
 	checks := make(map[string]*chainCheck)
 	for _, c := range chains {
@@ -127,8 +127,8 @@ func (c *chainCheck) vouches() (closings []Closing) {
 	return closings
 }
 
-// compare holds the chain against what others say of its end. A head from which the
-// bridge went on later is known; for others it is read once more.
+// compare checks the chain against the statements of others about its end. A head
+// from which the bridge went on later is known; for others it is read once more.
 func (c *chainCheck) compare(ctx context.Context) error {
 	if c.read == nil || c.Key == nil {
 		return nil

@@ -29,8 +29,8 @@ func Secret(path string, size int) ([]byte, error) {
 	return secret, err
 }
 
-// Fingerprint tells a secret from others, and nothing about it. It is of the
-// file that the secret is in, so that equal contents of two files differ.
+// Fingerprint identifies a secret without revealing it. The file's name is hashed
+// too, so that equal contents of two files differ.
 func Fingerprint(file string, secret []byte) string {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("aibridge cluster key\x00" + file))

@@ -36,8 +36,8 @@ func (f *File) chain() (all []numbered) {
 	return all
 }
 
-// reach opens the versions to which those that are known lead, and forgets those
-// that are retired. The caller holds mu.
+// reach opens the versions that can be reached from the known ones, and forgets the
+// retired ones. The caller holds mu.
 func (f *File) reach() (all []numbered) {
 	all = f.chain()
 	for again := true; again; {

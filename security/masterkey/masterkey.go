@@ -1,8 +1,8 @@
 // Package masterkey keeps a key file of bridges that share a state, such as
 // seal.key, in versions, so that the file is replaced while all of them run. Each
-// bridge has one version in its file. The registry has what leads from each version
-// to the next and back, so that a bridge that was away finds the newest from the one
-// it has.
+// bridge has one version in its file. The registry has each version sealed under
+// its neighbours, so that a bridge that was away finds the newest from the one it
+// has.
 package masterkey
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/aibridge/aibridge/security/keyfile"
 )
 
-// PepperFile is the file whose secret all bridges share as well. What leads from one
-// version to the next takes both.
+// PepperFile is the file whose secret all bridges share as well. Opening a
+// neighbouring version takes both secrets.
 const PepperFile = "pepper"
 
 // Size is the size of each version, in bytes.
@@ -34,14 +34,14 @@ const Size = 32
 // be sealed with an older one: no bridge waits longer for a write of its own.
 const Settle = time.Minute
 
-// ErrOther says that nothing leads from the file of this bridge to the version that
-// is needed.
+// ErrOther says that the needed version cannot be reached from the file of this
+// bridge.
 var ErrOther = errors.New("the key file is not the one that was sealed with, nor does anything lead from it to that")
 
 // A Version is a version of a key file at rest, by file and number. The first has no
 // record. Next and Back are removed once the version before is retired.
 type Version struct {
-	ID      string    `json:"id"` // tells the key from others, see [keyfile.Fingerprint]
+	ID      string    `json:"id"` // identifies the key, see [keyfile.Fingerprint]
 	Created time.Time `json:"created"`
 	Active  time.Time `json:"active,omitzero"`  // new values are sealed with it from then on
 	Before  string    `json:"before,omitempty"` // id of the version before; "" if that was lost

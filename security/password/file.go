@@ -48,7 +48,7 @@ type users struct {
 	hashes []Hash // of all users, by the cost of a check
 }
 
-// A stamp tells one state of the file from another.
+// A stamp identifies a state of the file.
 type stamp struct {
 	at   time.Time
 	size int64
@@ -176,10 +176,10 @@ var nobody = Hash{iterations: 1000, salt: make([]byte, 12), sum: make([]byte, sh
 // decoys is the seed by which unknown user names are given a hash.
 var decoys = maphash.MakeSeed()
 
-// decoy is the hash that is checked for a user that there is not: that of some user,
-// always the same for a name. A check takes as long as if there were the user, and a
-// file with hashes of several costs tells no more: each cost is as frequent among
-// decoys as among users.
+// decoy is the hash that is checked for an unknown user: that of some user, always
+// the same for a name. So a check takes as long as for a known user, and even with
+// hashes of several costs it reveals nothing: each cost is as frequent among decoys
+// as among users.
 func (u *users) decoy(name string) Hash {
 	if len(u.hashes) == 0 {
 		return nobody

@@ -59,7 +59,7 @@ func (s *Service) Run(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// Marks of credentials: what they were found in.
+// Marks of credentials: the source that has the user.
 const (
 	inFile = "file:"
 	byWeb  = "http:"
@@ -74,7 +74,7 @@ var ErrWrongPassword = fmt.Errorf("%w: there is the user", ErrWrong)
 
 // Verify returns the principal that a user name and a password stand for: an agent
 // with the id of the user name. It fails with [ErrWrong], or with 4006 if the
-// service that knows cannot be asked.
+// service cannot be reached.
 func (s *Service) Verify(ctx context.Context, l Login) (*protocol.Principal, error) {
 	if protocol.AgentID("").Rule().Check(l.User) != "" {
 		return nil, ErrWrong
@@ -126,7 +126,8 @@ func (s *Service) principal(user, credential string, roles []string) *protocol.P
 }
 
 // Stands reports whether a credential that was shown still counts: whether the file has
-// the user with the same password. What the service said counts until it ends.
+// the user with the same password. An answer of the service counts until it
+// expires.
 func (s *Service) Stands(who *protocol.Principal) bool {
 	mark, ok := strings.CutPrefix(who.Credential, inFile)
 	if !ok {

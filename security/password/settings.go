@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Settings say whose user names and passwords are accepted over MQTT. There are
-// none by default.
+// Settings name the sources of user names and passwords accepted over MQTT. There
+// are none by default.
 type Settings struct {
 	File  string   `yaml:"file" doc:"file with user names and hashes of passwords, as mosquitto_passwd writes it; followed while the bridge runs"`
 	Roles []string `yaml:"roles" doc:"roles of those who show a user name and a password; end_agent by default"`
@@ -29,7 +29,7 @@ type HTTPSettings struct {
 	SuperuserRoles   []string `yaml:"superuser_roles" doc:"roles instead of those for whom the service says is_superuser; the same by default"`
 }
 
-// DefaultSettings are those of a bridge that was told nothing.
+// DefaultSettings are the settings of a bridge without any configured.
 func DefaultSettings() Settings {
 	return Settings{HTTP: HTTPSettings{Method: "post", TimeoutMS: 5000, CacheSeconds: 60}}
 }

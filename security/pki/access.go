@@ -51,7 +51,7 @@ func (s *Service) reserved(scope *Scope) error {
 }
 
 // in is the space a call is about: the one it names, if the caller may see it,
-// or the caller's own. Whether another exists is not told.
+// or the caller's own. It does not reveal whether another exists.
 func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 	home := call.Principal.Home()
 	switch {

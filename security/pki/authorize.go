@@ -86,7 +86,7 @@ func (s *Service) named(serial protocol.Serial) (*entry, error) {
 	return e, e.valid(s.opts.Now())
 }
 
-// covers says what a certificate lacks for a need of a caller in a space.
+// covers fails if a certificate lacks something for the need of a caller in a space.
 func (e *entry) covers(need Need, home protocol.SpaceID) error {
 	lacks := func(what, wanted string) error {
 		return protocol.Errorf(protocol.OutsideScope, "certificate %s is not for %s %q", e.Serial, what, wanted).

@@ -50,7 +50,7 @@ func parseCSR(text string) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// checkKey says why a public key is refused, "" for a good one.
+// checkKey is the reason why a public key is refused, "" for a good one.
 func checkKey(public any) string {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:

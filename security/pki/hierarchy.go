@@ -22,7 +22,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The authorities that grant nothing to anybody.
+// The authorities that issue no certificates of clients.
 const (
 	rootName   = "root"
 	serverName = "server" // signs the bridge's own server certificate
@@ -259,8 +259,8 @@ func makeCA(ctx context.Context, into *Hierarchy, name string, parent *issuer, n
 	return &issuer{name: name, cert: cert, signer: signer}, err
 }
 
-// loadHierarchy opens the stored authorities. Without their keys they still tell
-// their own certificates from others'.
+// loadHierarchy opens the stored authorities. Without their keys they still
+// recognise their own certificates.
 func loadHierarchy(o *Options, seal *sealer) (*hierarchy, error) {
 	h := new(hierarchy)
 	for key, stored := range o.Authorities.All() {

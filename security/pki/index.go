@@ -42,8 +42,7 @@ func newIndex() *index {
 	}
 }
 
-// newEntry reads a stored certificate. One that does not say what its record
-// says is as good as none.
+// newEntry reads a stored certificate. One that differs from its record is ignored.
 func newEntry(c *Certificate, by *hierarchy) (*entry, error) {
 	cert, err := x509.ParseCertificate(c.DER)
 	if err != nil {

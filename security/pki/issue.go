@@ -24,8 +24,7 @@ type order struct {
 	validity  time.Duration // from now
 	by        string        // id of the principal
 	renews    protocol.Serial
-	// claim returns the entitlement as it will stand afterwards; nil
-	// when it is issued for nothing in particular.
+	// claim returns the entitlement as it is after the issue; nil without one.
 	claim func(protocol.Serial) Entitlement
 }
 

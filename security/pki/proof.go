@@ -142,8 +142,8 @@ type proofID struct {
 }
 
 // proofs remembers the used proofs, for as long as one is good. The
-// same principal may repeat a request, which the router answers as it did
-// before; anybody else has overheard it.
+// same principal may repeat a request, which the router answers as it did before;
+// any other principal has overheard it.
 type proofs struct {
 	began time.Time // proofs from before may have been used then
 

@@ -73,9 +73,9 @@ const (
 	Issued   RequestState = "issued"
 )
 
-// A Token lets a device that has nothing else claim one certificate of a scope
-// that was fixed beforehand. The record recognises it and is of no use to
-// anybody.
+// A Token lets a device without other credentials claim one certificate of a scope
+// that was fixed beforehand. The record recognises the token, but cannot be used as
+// one.
 type Token struct {
 	ID        string          `json:"id"`
 	Hash      [32]byte        `json:"hash"` // SHA-256 of the secret, 256 random bits
@@ -89,7 +89,7 @@ type Token struct {
 }
 
 // An Entitlement is the ground for issuing one certificate: a request or a token,
-// as it stands afterwards. Neither may have changed since it had the revision.
+// as it is after the issue. It must not have changed since Revision.
 type Entitlement struct {
 	Request  *Request
 	Token    *Token

@@ -21,7 +21,7 @@ type Set struct {
 	Retired time.Time
 	Issues  bool // new certificates are theirs
 	Staged  bool // they are trusted, and have issued nothing yet
-	Valid   int  // certificates of theirs that count
+	Valid   int  // their valid certificates
 }
 
 // Sets lists all authorities, the newest first.
@@ -67,8 +67,8 @@ func (s *Service) StageSet(ctx context.Context) (number int, err error) {
 	return made.Number, err
 }
 
-// ActivateSet has authorities that are staged issue from now on. What the others have
-// issued counts as before.
+// ActivateSet has authorities that are staged issue from now on. Certificates of
+// the others stay valid.
 func (s *Service) ActivateSet(ctx context.Context, number int) error {
 	return s.changeSet(ctx, number, func(stored *Hierarchy) {
 		if stored.Active.IsZero() {
@@ -78,8 +78,8 @@ func (s *Service) ActivateSet(ctx context.Context, number int) error {
 }
 
 // RetireSet removes the keys of authorities, which are not trusted any more. The
-// caller has seen to it that they do not issue. It is refused while a certificate of
-// theirs counts.
+// caller has seen to it that they do not issue. It is refused while a certificate
+// of theirs is valid.
 func (s *Service) RetireSet(ctx context.Context, number int) error {
 	at := slices.IndexFunc(s.Sets(), func(set Set) bool { return set.Number == number })
 	if at >= 0 && s.Sets()[at].Valid > 0 {
@@ -98,7 +98,7 @@ func (s *Service) RetireSet(ctx context.Context, number int) error {
 	})
 }
 
-// errNoSet says that there are no authorities of a number.
+// errNoSet is the error for an unknown number of authorities.
 var errNoSet = errors.New("there are none")
 
 func (s *Service) changeSet(ctx context.Context, number int, edit func(*Hierarchy)) error {

@@ -119,7 +119,7 @@ func parseScope(value []byte) (*Scope, error) {
 	return s, s.check()
 }
 
-// check says why a scope is refused.
+// check fails for a scope that is refused.
 func (s *Scope) check() error {
 	if s.Version != scopeVersion {
 		return fmt.Errorf("scope version %d is not known", s.Version)

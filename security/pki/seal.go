@@ -48,7 +48,7 @@ const (
 	saltBytes                    = 16
 )
 
-// errOtherKey says that a key was sealed with something that is not here.
+// errOtherKey is the error for a key that was sealed with another passphrase or key file.
 var errOtherKey = errors.New("the passphrase or key file is not the one the authorities' keys were sealed with")
 
 // A sealer seals and opens the authorities' keys.

@@ -53,7 +53,7 @@ type Options struct {
 	BridgeID string   // audience of proofs of possession, default "aibridge"
 	Names    []string // host names and addresses of the server certificate, besides loopback's
 	// PublicURL is the address at which clients find the bridge's HTTP. With it
-	// certificates say where their revocation list is.
+	// certificates have the address of their revocation list.
 	PublicURL string
 
 	// Parties are the holders of other credentials, and the registered agents and skills.

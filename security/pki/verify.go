@@ -38,9 +38,9 @@ func (s *Service) VerifyPeer(cs tls.ConnectionState) error {
 	return nil
 }
 
-// Identify is the principal that a verified client certificate stands for:
-// 2005 if the authorities have not issued it, 2006 and 2007 if it has ended.
-// The principal is shared and must not be changed.
+// Identify is the principal of a verified client certificate: 2005 if the
+// authorities have not issued it, 2006 and 2007 if it has ended. The principal is
+// shared and must not be changed.
 func (s *Service) Identify(cert *x509.Certificate) (*protocol.Principal, error) {
 	e, err := s.known(cert)
 	if err != nil {
@@ -66,9 +66,9 @@ func (s *Service) known(cert *x509.Certificate) (*entry, error) {
 	return e, nil
 }
 
-// Valid reports why a serial does not count: 2005 if it is unknown, 2006 if it
-// has expired, 2007 if it was revoked. It looks into memory only, so it may be
-// asked for every message.
+// Valid fails for a certificate that is not valid: 2005 if it is unknown, 2006 if
+// it has expired, 2007 if it was revoked. It reads only memory, so it may be called
+// for every message.
 func (s *Service) Valid(serial protocol.Serial) error {
 	e := s.index.find(serial)
 	if e == nil {
@@ -78,7 +78,7 @@ func (s *Service) Valid(serial protocol.Serial) error {
 }
 
 // ByThumbprint is the certificate with a SHA-256 fingerprint, as tokens name
-// the one they are bound to, if it counts.
+// the one they are bound to, if it is valid.
 func (s *Service) ByThumbprint(sha256 [32]byte) (*x509.Certificate, bool) {
 	e := s.index.findThumb(sha256)
 	if e == nil || e.valid(s.opts.Now()) != nil {
@@ -99,8 +99,8 @@ func (s *Service) Successor(serial protocol.Serial) protocol.Serial {
 	return ""
 }
 
-// valid is the reason why a certificate does not count at a time, an untyped nil if it
-// does.
+// valid is the reason why a certificate is not valid at a time, an untyped nil if
+// it is.
 func (e *entry) valid(now time.Time) error {
 	switch {
 	case e.Revoked != nil:

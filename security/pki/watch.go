@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// An Ended is a certificate that does not count any more.
+// An Ended is a certificate that is no longer valid.
 type Ended struct {
 	Serial    protocol.Serial
 	Authority Authority
@@ -44,7 +44,7 @@ const (
 )
 
 // A watch knows the next event: which certificate is to be warned about or
-// expires, and which were revoked and are still to be told of.
+// expires, and the revoked ones of which listeners are still to be notified.
 type watch struct {
 	mu      sync.Mutex
 	begun   bool
@@ -62,15 +62,15 @@ type appointment struct {
 
 func newWatch() *watch { return &watch{wake: make(chan struct{}, 1)} }
 
-// begin is called when everything that was there has been read: what had ended
-// before is no news.
+// begin is called when all stored certificates have been read: earlier ends are no
+// events.
 func (w *watch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun = true
 }
 
-// revoked notes a revocation to be told of.
+// revoked notes a revocation of which listeners are to be notified.
 func (w *watch) revoked(e *entry) {
 	w.mu.Lock()
 	if w.begun {
@@ -121,7 +121,7 @@ func (w *watch) signal() {
 	}
 }
 
-// due takes the certificates whose time has come, and tells when the next comes.
+// due takes the certificates whose time has come, and returns the next time.
 func (w *watch) due(now time.Time) (revoked []*entry, due []appointment, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// keep keeps an appointment: it warns, or tells of an expiry.
+// keep warns of an expiry, or notifies of it, when its time has come.
 func (s *Service) keep(ctx context.Context, a appointment, now time.Time) {
 	e := s.index.find(a.serial)
 	if e == nil || e.Revoked != nil {

@@ -13,8 +13,8 @@ import (
 const typeNumbers cedar.EntityType = "Numbers"
 
 // Arguments of a call are tags: each text, number and Boolean by its JSON Pointer
-// (RFC 6901), as text. The numbers that Cedar can tell exactly, with four digits
-// behind the point, are tags of another entity besides, to be compared.
+// (RFC 6901), as text. The numbers that Cedar represents exactly, with four digits
+// behind the point, are also tags of another entity, to be compared.
 type arguments struct{ texts, numbers cedar.RecordMap }
 
 // argumentsOf reads the arguments of a call. Those that are no JSON have no tags.
@@ -56,7 +56,7 @@ func (a *arguments) add(at string, value any) {
 	}
 }
 
-// decimalOf is a number of JSON as Cedar compares it, if it can be told exactly.
+// decimalOf is a number of JSON as Cedar compares it, if Cedar represents it exactly.
 func decimalOf(text string) (types.Decimal, bool) {
 	if strings.ContainsAny(text, "eE") {
 		return types.Decimal{}, false

@@ -43,7 +43,7 @@ type kept struct {
 	facts   uint64 // of the registry; 0 if the decision does not depend on it
 	until   int64  // Unix nanoseconds
 
-	differs *Difference // counts what policies on trial would decide otherwise, nil if they would not
+	differs *Difference // counts the decisions that policies on trial would make otherwise, nil if there are none
 }
 
 // decision is the decision once more.

@@ -77,8 +77,8 @@ func New(o Options) (*Engine, error) {
 // A Decision is the answer to a [Query].
 type Decision struct {
 	Allowed bool
-	// Passing is whether the answer may be another one the next moment, with
-	// nothing changed: a policy looked at the time.
+	// Passing is whether the answer may change with time alone: a policy looked at
+	// the time.
 	Passing bool
 	// Until is the time up to which the answer may be kept, unless [Engine.Epoch]
 	// moves; zero if it may not be.
@@ -88,8 +88,8 @@ type Decision struct {
 	Tried bool
 }
 
-// Decide says whether policies allow something. It neither checks the scopes
-// of a credential nor the walls between spaces: see package security.
+// Decide decides by policies. It neither checks the scopes of a credential nor the
+// walls between spaces: see package security.
 func (e *Engine) Decide(q *Query) Decision {
 	epoch, facts := e.epoch.Load(), e.facts.Load()
 	program := e.program.Load()
@@ -135,8 +135,8 @@ func (e *Engine) Decide(q *Query) Decision {
 	return d.answer()
 }
 
-// given takes up what the caller knows of a topic. Of others it may know what
-// cannot be part of a key.
+// given adds the caller's facts about a topic to the key. It reports false if there
+// are other facts, which cannot be part of a key.
 func (k *key) given(f *Facts) bool {
 	if f == nil {
 		return true

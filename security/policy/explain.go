@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An Explanation says how a decision came about.
+// An Explanation is a decision with the policies that made it.
 type Explanation struct {
 	Decision string     `json:"decision" enum:"allow,deny" doc:"the decision, for the request as described"`
 	Reason   string     `json:"reason" doc:"in words"`

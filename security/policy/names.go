@@ -22,9 +22,9 @@ func (e *Engine) KnowsRole(name string) (meant string, known bool) {
 	return meant, false
 }
 
-// KnowsScope reports whether a scope, such as skill:invoke or skill:*, limits a
-// credential to something there is; what agents may register counts. If not,
-// meant is the name that is probably meant, "" for none.
+// KnowsScope reports whether a scope, such as skill:invoke or skill:*, names a
+// known action or one that agents may register. If not, meant is the name that is
+// probably meant, "" for none.
 func (e *Engine) KnowsScope(scope string) (meant string, known bool) {
 	if scope == "*" || isExtension(scope) {
 		return "", true

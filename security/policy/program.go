@@ -37,7 +37,7 @@ func newProgram(words *vocabulary, rules []*rule) *program {
 	return p
 }
 
-// A slice is the policies that can have a say about one action.
+// A slice is the policies that can apply to one action.
 type slice struct {
 	rules   []*rule
 	shipped []*rule // of these
@@ -59,7 +59,7 @@ func (l list) All() iter.Seq2[types.PolicyID, *cedar.Policy] {
 	}
 }
 
-// about returns the policies that can have a say about an action.
+// about returns the policies that can apply to an action.
 func (p *program) about(action string) *slice {
 	if s, ok := p.slices.Load(action); ok {
 		return s.(*slice)

@@ -5,8 +5,8 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// reads says which things that change from call to call a policy looks at: a
-// decision may be kept for calls that agree in those.
+// reads are the varying facts of a call that a policy looks at: a decision may be
+// kept for calls that agree in those.
 type reads uint16
 
 const (

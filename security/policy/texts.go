@@ -18,7 +18,7 @@ import (
 //go:embed shipped/*.cedar
 var shipped embed.FS
 
-// A Kind says where a text of policies comes from.
+// A Kind is the origin of a text of policies.
 type Kind string
 
 // The kinds of sources.
@@ -167,7 +167,7 @@ func (e *Engine) modern(from Source, text string) string {
 	})
 }
 
-// install puts a text in force unless something is wrong with it, and tells.
+// install puts a text in force unless it has a fault, and notifies of that.
 func (e *Engine) install(from Source, l *loaded, wrong error) error {
 	e.mu.Lock()
 	old := e.texts[from]
@@ -241,9 +241,8 @@ func (e *Engine) broken() (n int) {
 	return n
 }
 
-// Check says why a text of policies is refused: it cannot be read, or
-// it names something that there is not. Warnings are about oddities that may be all
-// right.
+// Check fails for a text of policies that is refused: it cannot be read, or it
+// names something unknown. Warnings are about oddities that may be all right.
 func (e *Engine) Check(text string) (ids, warnings []string, err error) {
 	rules, err := parse("policy", text, Source{Stored, "policy"})
 	if err != nil {

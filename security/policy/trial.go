@@ -108,9 +108,8 @@ func (t *trial) compare(s *slice, inForce *verdict, w *world, now time.Time) *Di
 	return t.report.add(outcomeOf(w.query.Action, v.allowed), deciding(inForce, &v), w, now)
 }
 
-// deciding is the policy that makes the difference: one on trial if there is one
-// among those that decide, else one that does not count any more, "" if there is
-// none that permits.
+// deciding is the policy that makes the difference: one on trial if one of those
+// decides, else one in force that no longer decides, "" if none permits.
 func deciding(inForce, tried *verdict) string {
 	var ids []string
 	for _, r := range tried.reasons {

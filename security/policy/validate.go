@@ -73,7 +73,7 @@ func (v entities) check(uid cedar.EntityUID) []error {
 	return nil
 }
 
-// action says why the name of an action, or of a group of them, is refused.
+// action fails for an unknown name of an action, or of a group of actions.
 func (v *vocabulary) action(name string) error {
 	if v.has(name) || isExtension(name) {
 		return nil

@@ -18,7 +18,7 @@ const (
 	Subscribe = "topic:subscribe" // to a topic, or to all that a filter covers
 
 	RunTool    = "tool:run"        // a model has a tool run
-	Unattended = "tool:unattended" // without anybody being asked
+	Unattended = "tool:unattended" // without an approval
 
 	DecideOwn    = "approval:decide_own"    // on one's own models' tool calls
 	DecideEdited = "approval:decide_edited" // on one whose arguments one has changed
@@ -107,8 +107,8 @@ func groupsOf(action string, effect commands.Effect) []string {
 	return groups
 }
 
-// groupsOf is the groups of an action: those of an agent's are all of its
-// namespace, extension:acme, and all that agents have registered.
+// groupsOf is the groups of an action: an agent's action is in its namespace's,
+// such as extension:acme, and in that of all registered ones.
 func (v *vocabulary) groupsOf(action string) []string {
 	if groups, ok := v.actions[action]; ok {
 		return groups

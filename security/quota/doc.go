@@ -1,5 +1,4 @@
 // Package quota bounds how much principals and spaces take of a bridge:
 // commands, messages and bytes a second, connections, retained messages and
-// MQTT sessions at a time. It says no more than that; rights are the business
-// of policy.
+// MQTT sessions at a time. Rights are decided by policy alone.
 package quota

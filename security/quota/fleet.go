@@ -27,7 +27,7 @@ type Use struct {
 // An elsewhere is the part of an account about other bridges.
 type elsewhere struct {
 	limits      Limits
-	asked       [rates]atomic.Int64 // since the others were told last
+	asked       [rates]atomic.Int64 // since the last report to the others
 	told        [rates]atomic.Int64 // in the second before
 	rate        [rates]atomic.Int64 // the limit at this bridge; 0 is the whole
 	connections atomic.Int64        // at other bridges
@@ -46,7 +46,7 @@ func (a *account) rated(l Limits) Limits {
 	return l
 }
 
-// asks counts the demand of a party, if others are to be told.
+// asks counts the demand of a party, if there are other bridges.
 func (a *account) asks(what kind, size int) {
 	e := a.elsewhere
 	if e == nil {
@@ -99,8 +99,8 @@ func (a *account) use(party protocol.Party, bridges int64) (u Use, near bool) {
 	return u, near
 }
 
-// Share divides the limits of parties among the bridges, by the demand told by each.
-// A party that no bridge tells of has all of its limits here.
+// Share divides the limits of parties among the bridges, by the reported demand at
+// each. A party that no bridge reports has all of its limits here.
 func (k *Keeper) Share(others map[string][]Use) {
 	told := make(map[protocol.Party][]Use)
 	for _, uses := range others {

@@ -115,8 +115,8 @@ func (k *Keeper) Refusal(who *protocol.Principal) {
 	}
 }
 
-// Message takes one message of a size in bytes into account. What it answers
-// when it does not is for the client, "" otherwise.
+// Message takes one message of a size in bytes into account. If the limit is
+// reached it returns a reason for the client, else "".
 func (k *Keeper) Message(who *protocol.Principal, size int) (refused string) {
 	r := k.take(who, messages, size)
 	if r.limit == "" {
@@ -214,20 +214,19 @@ func (a *account) giveBack(l Limits, what kind, size int) {
 // again.
 const retryConnection = time.Second
 
-// MayConnect says whether a principal may have one more connection: 4009 if
-// not. It counts nothing.
+// MayConnect fails with 4009 if a principal may not have one more connection. It
+// counts nothing.
 func (k *Keeper) MayConnect(who *protocol.Principal) *protocol.Error {
 	return k.connections(who, 0, func(n, most int64) bool { return n < most })
 }
 
-// Connect counts a connection, which is there already, and reports whether it
-// is one too many: 4009. Disconnect must follow in either case, with the same
-// principal.
+// Connect counts an open connection, and fails with 4009 if it is one too many.
+// Disconnect must follow in either case, with the same principal.
 func (k *Keeper) Connect(who *protocol.Principal) *protocol.Error {
 	return k.connections(who, 1, func(n, most int64) bool { return n <= most })
 }
 
-// Disconnect is told that a connection which was counted is gone.
+// Disconnect ends the count of a connection.
 func (k *Keeper) Disconnect(who *protocol.Principal) {
 	_ = k.connections(who, -1, func(int64, int64) bool { return true })
 }
@@ -290,7 +289,7 @@ func (k *Keeper) newAccount(p protocol.Party, l Limits) *account {
 // stored things are enforced by the packages that store them.
 func (k *Keeper) Limits(who *protocol.Principal) (own, space Limits) { return k.limits(who) }
 
-// Refused counts that something of a kind was not kept, for the space's limit or
+// Refused counts a refusal to store something of a kind, for the space's limit or
 // the principal's own.
 func (k *Keeper) Refused(what kind, space bool) {
 	whose := ofPrincipal

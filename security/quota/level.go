@@ -8,7 +8,7 @@ type Level struct {
 	Most  int64  `json:"most,omitempty"`  // 0 is no limit
 	Rate  bool   `json:"rate,omitempty"`  // it is a second's
 	Used  int64  `json:"used"`            // of a rate: the part that is not free again yet
-	Share int64  `json:"share,omitempty"` // what of a rate this bridge gives; 0 for all of it
+	Share int64  `json:"share,omitempty"` // the part of a rate that this bridge gives; 0 for all of it
 	Same  bool   `json:"same,omitempty"`  // all bridges count the same things
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Reached says which limits a principal, or its space, has reached now, in
+// Reached lists the limits that a principal, or its space, has reached now, in
 // words: rates and records. It takes nothing.
 func (k *Keeper) Reached(who *protocol.Principal) (reached []string) {
 	if unlimited(who) {
@@ -24,7 +24,7 @@ func (k *Keeper) Reached(who *protocol.Principal) (reached []string) {
 	return reached
 }
 
-// reached says which of the limits a party has reached.
+// reached lists the limits that a party has reached.
 func (k *Keeper) reached(p protocol.Party, l Limits, whose string) (reached []string) {
 	s := k.shard(p)
 	s.mu.RLock()

@@ -1,8 +1,8 @@
-// Package seal encrypts values so that a stolen disk or backup does not tell
-// them. There may be several data keys: new values are sealed with the newest,
-// and each opens the values it has sealed, so that keys are rotated while the
-// bridge runs. The data keys themselves are kept sealed with a master key,
-// which is a file beside the data.
+// Package seal encrypts values so that a stolen disk or backup does not reveal
+// them. There may be several data keys: new values are sealed with the newest, and
+// each opens the values it has sealed, so that keys are rotated while the bridge
+// runs. The data keys themselves are kept sealed with a master key, which is a file
+// beside the data.
 package seal
 
 import (
@@ -245,7 +245,7 @@ func (r *Ring) box(id string) (cipher.AEAD, error) {
 	return opened, nil
 }
 
-// Seal encrypts something for a purpose, which must be told to open it.
+// Seal encrypts a value for a purpose, which is needed to open it.
 func (r *Ring) Seal(plain []byte, purpose string) ([]byte, error) {
 	id, err := r.newest()
 	if err != nil {

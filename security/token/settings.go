@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Settings say whose tokens are accepted. Issuers are set in the file only.
+// Settings name the issuers of accepted tokens. Issuers are set in the file only.
 type Settings struct {
 	Issuers []Issuer `yaml:"issuers"`
 }
@@ -23,10 +23,10 @@ func (c *Settings) OIDC() []string {
 	return urls
 }
 
-// CheckRoles refuses roles of issuers that are misspelt, and warns of those that
-// no policy speaks of: the policy about it may have been removed, which must
-// keep no bridge from starting. known says of a role that it does not know which
-// one was probably meant, "" for none. The policies are loaded.
+// CheckRoles refuses roles of issuers that are misspelt, and warns of those that no
+// policy names: the policy about one may have been removed, which must keep no
+// bridge from starting. known returns for an unknown role the one that was probably
+// meant, "" for none. The policies are loaded.
 func (c *Settings) CheckRoles(known func(role string) (meant string, known bool), log *slog.Logger) error {
 	for _, issuer := range c.Issuers {
 		given := append(slices.Clone(issuer.DefaultRoles), slices.Sorted(maps.Values(issuer.Roles))...)

@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// SignIn says how people sign in to the console at an issuer, by OpenID Connect.
+// SignIn holds the settings of signing in to the console at an issuer, by OpenID Connect.
 type SignIn struct {
 	ClientID     string   `yaml:"client_id" doc:"id of the console as a client of the issuer; without one nobody signs in there"`
 	ClientSecret string   `yaml:"client_secret" doc:"file with the client's secret; a public client has none"`
@@ -56,8 +56,8 @@ const (
 )
 
 // A SignInPage is the page of an issuer where people sign in: authorization code
-// with PKCE (RFC 7636). What the issuer says of them is believed as its tokens
-// are, but for their audience: an ID token is for the console alone.
+// with PKCE (RFC 7636). The issuer's ID tokens are trusted as its other tokens are,
+// except for the audience: an ID token is for the console alone.
 type SignInPage struct {
 	issuer   *trust
 	verifier *Verifier
@@ -235,7 +235,7 @@ func (p *SignInPage) identify(ctx context.Context, raw, nonce string) (*protocol
 	return who, nil
 }
 
-// discover finds out where an issuer's page is, once it has told.
+// discover finds the address of an issuer's page by discovery, and remembers it.
 func (p *SignInPage) discover(ctx context.Context) (*endpoints, error) {
 	if at := p.known.Load(); at != nil {
 		return at, nil

@@ -44,8 +44,8 @@ type Options struct {
 type Token struct {
 	Principal *protocol.Principal
 
-	// Bound tells that only a client that proves to hold the key of the
-	// certificate with this thumbprint may use the token.
+	// Bound says that only a client that proves the key of the certificate with
+	// this thumbprint may use the token.
 	Bound      bool
 	Thumbprint [32]byte
 
@@ -70,7 +70,7 @@ type trust struct {
 	parser *jwt.Parser
 }
 
-// errInvalid says why a token is refused, for the log only.
+// errInvalid is the reason why a token is refused, for the log only.
 type errInvalid struct{ why error }
 
 // errExpired is for a token that was good once.
@@ -79,7 +79,7 @@ type errExpired struct{ who *protocol.Principal }
 func (e errExpired) Error() string { return "it has expired" }
 
 // Whose is the principal of a token that [Verifier.Verify] refused because it has
-// expired, nil for others: what they say of themselves is not to be trusted.
+// expired, nil for others: their claims are not to be trusted.
 func Whose(err error) *protocol.Principal {
 	e, _ := errors.AsType[errExpired](err)
 	return e.who
@@ -176,10 +176,9 @@ func (v *Verifier) Run(ctx context.Context) error {
 	return nil
 }
 
-// Verify verifies a token. Whether it is bound, and the caller holds what it
-// is bound to, is for the caller to compare. An error of the token's own is
-// [Invalid]; a *protocol.Error says that a certificate is not good any more,
-// or that an issuer's keys cannot be had.
+// Verify verifies a token. The caller must compare a bound token with the client's
+// certificate. An error of the token's own is [Invalid]; a *protocol.Error says
+// that a certificate is not good any more, or that an issuer's keys cannot be had.
 func (v *Verifier) Verify(ctx context.Context, raw string) (*Token, error) {
 	t, err := parse(raw)
 	if err != nil {
@@ -302,8 +301,8 @@ func (v *Verifier) verifyProof(t *unverified) (*Token, error) {
 	return &Token{Principal: &who, Proof: cert}, nil
 }
 
-// LongestLife is the time that any token that says when it was issued, and was by
-// now, may be good for. Its issuer's clock may be ahead.
+// LongestLife is the longest time that a token issued by now, with a time of issue,
+// may be valid. Its issuer's clock may be ahead.
 func (v *Verifier) LongestLife() time.Duration {
 	longest := proofLifetime
 	for _, issuer := range v.issuers {
@@ -312,9 +311,9 @@ func (v *Verifier) LongestLife() time.Duration {
 	return longest + leeway
 }
 
-// AcceptsUndated reports whether tokens are accepted that do not say when they
-// were issued. One that is too long to be accepted now may be accepted when
-// less of it is left, however long ago it was issued.
+// AcceptsUndated reports whether tokens without a time of issue are accepted. One
+// whose rest of life is too long now may be accepted later, when less of it is
+// left, however long ago it was issued.
 func (v *Verifier) AcceptsUndated() bool {
 	for _, issuer := range v.issuers {
 		if !issuer.RequireIAT {

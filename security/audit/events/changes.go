@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/security/policy"
 )
 
-// Policies records what happens to policies.
+// Policies records changes of policies.
 func Policies(trail audit.Recorder) func(policy.Event) {
 	return func(e policy.Event) {
 		entry := audit.Entry{
@@ -38,8 +38,8 @@ func Models(trail audit.Recorder) func(model.Configured) {
 	}
 }
 
-// Budgets records that budgets for language models are used up to a degree.
-// Administrators are told.
+// Budgets records that budgets for language models are used up to a degree. It is
+// published to administrators.
 func Budgets(trail audit.Recorder) func(model.BudgetAlert) {
 	return func(a model.BudgetAlert) {
 		trail.Record(context.Background(), audit.Entry{
@@ -50,7 +50,7 @@ func Budgets(trail audit.Recorder) func(model.BudgetAlert) {
 	}
 }
 
-// Approvals records what happens to approvals.
+// Approvals records changes of approvals.
 func Approvals(trail audit.Recorder) func(approval.Event) {
 	return func(e approval.Event) {
 		entry := audit.Entry{

@@ -1,6 +1,6 @@
-// Package events turns what happens in the bridge into entries of the audit
-// trail: logins, keys, tokens, policies, models, approvals and calls of tools.
-// Commands are recorded by the router. A [Publisher] tells operators.
+// Package events turns events of the bridge into entries of the audit trail:
+// logins, keys, tokens, policies, models, approvals and calls of tools. Commands
+// are recorded by the router. A [Publisher] tells operators.
 package events
 
 import (
@@ -46,8 +46,8 @@ type LoginTrail interface {
 
 type login struct{ principal, credential, door string }
 
-// NewLogins returns a record of logins. Those by the door held are recorded held:
-// it has the trail kept before it says anything, and must not wait here.
+// NewLogins returns a record of logins. Logins at the door named held are recorded
+// held: that door has the trail kept before it answers, and must not wait here.
 func NewLogins(trail LoginTrail, held string) *Logins {
 	return &Logins{trail: trail, held: held, now: time.Now, seen: make(map[login]time.Time)}
 }

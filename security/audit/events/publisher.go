@@ -10,14 +10,14 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 )
 
-// A Publisher tells operators of events of security, on their topic.
+// A Publisher publishes events of security to operators, on their topic.
 type Publisher struct {
 	Publish  func(to protocol.Recipients, m protocol.Message) (receivers int, err error)
 	Topic    string
 	BridgeID string
 	Log      *slog.Logger
 
-	certificates atomic.Uint64 // events told of them
+	certificates atomic.Uint64 // published events of certificates
 }
 
 // Entry publishes an entry of the audit trail in the space of its principal.
@@ -28,7 +28,7 @@ func (p *Publisher) Entry(e audit.Entry) {
 	}, e)
 }
 
-// Certificate tells administrators what happened to a certificate.
+// Certificate publishes an event of a certificate to administrators.
 func (p *Publisher) Certificate(name string, data any) {
 	p.tell(protocol.Administrators(), protocol.Event{Timestamp: time.Now().UnixMilli(), Name: name, Seq: p.certificates.Add(1)}, data)
 }
