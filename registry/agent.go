@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// An AgentType says what an agent is for.
+// An AgentType is the purpose of an agent.
 type AgentType string
 
 // The types of agents.

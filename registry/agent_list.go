@@ -63,7 +63,7 @@ func (s *Service) ListAgents(_ context.Context, call *commands.Call, p ListAgent
 	}
 	status := p.Status
 	if status == "" && p.Type == RouteAgent {
-		status = Online // only those that are there can be asked to route
+		status = Online // only online agents can be asked to route
 	}
 	if p.Chosen != "" {
 		return s.listSelected(space, p, status)
@@ -97,7 +97,7 @@ func (s *Service) listSelected(space protocol.SpaceID, p ListAgentsParams, statu
 	return s.agentPage(found), nil
 }
 
-// matcher tells which agents the other params mean, nil for all.
+// matcher is the condition of the other params, nil for none.
 func (p *ListAgentsParams) matcher(s *Service, status Status) func(*Agent) bool {
 	if p.Type == "" && status == "" && p.Find == "" {
 		return nil

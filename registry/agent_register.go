@@ -42,7 +42,7 @@ func (p RegisterAgentParams) Target() commands.Resource {
 	return commands.Resource{Type: "agent", ID: string(p.AgentID), Space: p.Space}
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the tags of the fields cannot express.
 func (p RegisterAgentParams) Validate() error {
 	if err := p.Tags.Check("tags"); err != nil {
 		return err
@@ -61,8 +61,7 @@ type RegisterAgentResult struct {
 }
 
 // RegisterAgent registers an agent. The principal that registered it may do so again,
-// which replaces the earlier registration; anybody else gets 3002. A route agent takes a
-// certificate.
+// which replaces the earlier registration; any other gets 3002. A route agent takes a certificate.
 func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p RegisterAgentParams) (RegisterAgentResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {
@@ -116,8 +115,8 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 	}, nil
 }
 
-// renewed is an agent after a registration, which says everything about it but
-// since when it is registered, and its tags if it names none.
+// renewed is an agent after a registration, which replaces everything but the time
+// of the first one, and the tags if it names none.
 func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p RegisterAgentParams, route RouteGrant) (*Agent, error) {
 	now := time.Now().UnixMilli()
 	a := &Agent{

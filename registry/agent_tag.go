@@ -33,7 +33,7 @@ func (p TagAgentParams) Target() commands.Resource {
 	return commands.Resource{Type: "agent", ID: string(p.AgentID), Space: p.Space}
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the tags of the fields cannot express.
 func (p TagAgentParams) Validate() error {
 	if len(p.Tags) == 0 && len(p.Remove) == 0 {
 		return protocol.InvalidParam("tags", "or remove is needed")

@@ -104,8 +104,8 @@ func (s *Service) agentAnnounced(_ string, old, new *Agent) {
 	}
 }
 
-// agentRemoved ends what an agent was at when it was unregistered, after the
-// board has made sure that it is asked nothing more.
+// agentRemoved ends the calls of an agent that was unregistered, after the board
+// has made sure that it gets no new ones.
 func (s *Service) agentRemoved(_ string, old, new *Agent) {
 	if new == nil && old != nil {
 		s.asking.Unregistered(old.Key())

@@ -8,20 +8,20 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// A sign is the message of a bridge to the others about an agent: that it is alive there,
-// and by which way it is asked. Signs are told when that changes, not with every
-// heartbeat, and end with the process of the bridge (docs/decisions/0018).
+// A sign is the message of a bridge to the others about an agent: that it is alive there, and the
+// way by which it is called. Signs are sent when that changes, not with every heartbeat, and end
+// with the process of the bridge (docs/decisions/0018).
 type sign struct {
 	Space  protocol.SpaceID `json:"space"`
 	ID     protocol.AgentID `json:"id"`
 	Alive  bool             `json:"alive,omitempty"`
 	Way    wayKind          `json:"way,omitempty"`
 	Client string           `json:"client,omitempty"` // of MQTT that listens
-	Since  int64            `json:"since"`            // when Way became what it is, Unix milliseconds
+	Since  int64            `json:"since"`            // when Way changed last, Unix milliseconds
 	Reason string           `json:"reason,omitempty"` // of the change
 }
 
-// A wayKind says by which way an agent is asked.
+// A wayKind is the kind of way by which an agent is called.
 type wayKind string
 
 // The ways, but for none.
@@ -36,7 +36,7 @@ func (s *sign) key() ask.AgentKey { return ask.AgentKey{Space: s.Space, ID: s.ID
 // connected reports whether the agent is asked over a connection with the bridge.
 func (s *sign) connected() bool { return s.Way == byMQTT || s.Way == byLine }
 
-// same reports whether there is nothing to tell.
+// same reports whether two signs are equal for other bridges.
 func (s *sign) same(o *sign) bool {
 	return s.Alive == o.Alive && s.Way == o.Way && s.Client == o.Client
 }
@@ -78,7 +78,7 @@ func (a *away) set(from ask.Bridge, s sign) (before sign) {
 	return before
 }
 
-// of lists the agents of a bridge that it has told in earlier rounds only.
+// of lists the agents of a bridge whose signs are of earlier rounds only.
 func (a *away) of(from ask.Bridge, before uint64) (keys []ask.AgentKey) {
 	for key, list := range a.agents {
 		for i := range list {
@@ -107,7 +107,7 @@ func (a *away) elsewhere(key ask.AgentKey) (alive bool, best *sightingAway) {
 	return alive, best
 }
 
-// told takes up what a bridge tells of an agent.
+// told takes a bridge's sign of an agent.
 func (b *board) told(from ask.Bridge, s sign) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,21 +128,21 @@ func (b *board) takeUp(from ask.Bridge, s sign, at time.Time) {
 	b.judgeAt(p, s.Reason, at)
 }
 
-// tellsAll begins a round in which a bridge tells all signs that it has.
+// tellsAll begins a round in which a bridge sends all its signs.
 func (b *board) tellsAll(from ask.Bridge) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away.rounds[from]++
 }
 
-// toldAll ends such a round: signs that were not told in it are withdrawn.
+// toldAll ends such a round: signs that were not sent in it are withdrawn.
 func (b *board) toldAll(from ask.Bridge) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.loses(from, b.away.rounds[from], "gone")
 }
 
-// bridgeEnded forgets what a bridge has told.
+// bridgeEnded forgets the signs of a bridge.
 func (b *board) bridgeEnded(from ask.Bridge) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +168,7 @@ func (b *board) signs(tell func(sign)) {
 	}
 }
 
-// signAs tells the other bridges how an agent is here, if that has changed.
+// signAs sends the sign of an agent to the other bridges, if it has changed.
 func (b *board) signAs(p *presence, alive bool, reason string, now time.Time) {
 	if b.tell == nil || b.inside(p.agent) {
 		return

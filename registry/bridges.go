@@ -8,13 +8,13 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// A Voice speaks with the registries of the other bridges of a cluster.
+// A Voice sends messages to the registries of the other bridges of a cluster.
 type Voice interface {
-	// Tell tells all of them something that is so until it is told otherwise, or
+	// Tell sends all of them a statement that holds until a later one, or until
 	// this process ends.
 	Tell(body []byte)
-	// Say says something to one, once and in order. It reports false if that is
-	// not there.
+	// Say sends a message to one, once and in order. It reports false if that
+	// bridge is not there.
 	Say(to ask.Bridge, body []byte) bool
 }
 
@@ -71,7 +71,7 @@ func (s *Service) Asker(id string) (ask.Bridge, bool) {
 
 func (s *Service) tellSign(g sign) { s.voice.Tell(g.encode()) }
 
-// encode is the sign as it is told.
+// encode is the sign as it is sent.
 func (g sign) encode() []byte {
 	b, _ := json.Marshal(g) // texts and numbers
 	return append([]byte{aSign}, b...)
@@ -97,21 +97,21 @@ func (s *Service) Told(from ask.Bridge, body []byte) {
 	}
 }
 
-// Began says that a bridge tells everything from now on, until [Service.Ended].
+// Began notes that a bridge sends its whole state from now on, until [Service.Ended].
 func (s *Service) Began(from ask.Bridge) { s.board.tellsAll(from) }
 
-// Ended says that a bridge has told everything: what it told before, and not since
-// [Service.Began], is so no more.
+// Ended notes that a bridge has sent its whole state: statements from before
+// [Service.Began] that were not repeated no longer hold.
 func (s *Service) Ended(from ask.Bridge) { s.board.toldAll(from) }
 
-// Said takes what another bridge says to this one.
+// Said takes a message of another bridge to this one.
 func (s *Service) Said(from ask.Bridge, body []byte) {
 	if !s.asking.Said(from, body) {
 		s.log.Error("what another bridge says cannot be read", "bridge", from.ID)
 	}
 }
 
-// Gone forgets what a bridge has told whose process has ended.
+// Gone forgets the statements of a bridge whose process has ended.
 func (s *Service) Gone(from ask.Bridge) {
 	s.askers.forget(from)
 	s.board.bridgeEnded(from)

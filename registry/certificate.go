@@ -8,9 +8,8 @@ import (
 )
 
 // CertificateEnded suspends the agents that were registered with a certificate
-// which does not count any more: what they were asked fails with err, their
-// cards are withdrawn, and nothing reaches them until they are registered
-// anew. It returns their ids.
+// which is no longer valid: their calls fail with err, their cards are withdrawn,
+// and they get no calls until they are registered anew. It returns their ids.
 func (s *Service) CertificateEnded(serial protocol.Serial, err *protocol.Error) (suspended []protocol.AgentID) {
 	for a := range s.index.allAgents() {
 		if a.CertSerial != serial || s.certified(a) == nil {
@@ -25,8 +24,8 @@ func (s *Service) CertificateEnded(serial protocol.Serial, err *protocol.Error) 
 	return suspended
 }
 
-// certified says why the certificate that an agent was registered with does
-// not count any more.
+// certified fails if the certificate that an agent was registered with is no longer
+// valid.
 func (s *Service) certified(a *Agent) error {
 	if a.CertSerial == "" || s.opts.Certified == nil {
 		return nil

@@ -7,13 +7,13 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// complainEvery is the interval at which the operator of an agent is told that its
+// complainEvery is the interval at which operators are notified that an agent's
 // answers cannot be read.
 const complainEvery = time.Minute
 
 // Complaints count the answers of an agent that could not be read.
 type complaints struct {
-	told   time.Time // when the operator was told last, zero before that
+	told   time.Time // the last notification, zero before the first
 	untold int
 }
 
@@ -59,8 +59,8 @@ func (s *Service) complain(key ask.AgentKey, reason string) {
 	s.event("agent", "agent.unreadable", agentEvent{a.ID, a.Space, a.Type, statusOf(s.board.isOnline(key)), reason})
 }
 
-// complain is the number of complaints about that an agent are to be told now, 0 if its
-// operator was told not long ago.
+// complain is the number of complaints about an agent to be reported now, 0 if some
+// were reported not long ago.
 func (b *board) complain(key ask.AgentKey, now time.Time) (times int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/registry/effects"
 )
 
-// checkEffects checks what capabilities declare of the deeds that they do.
+// checkEffects checks the effect keys of capabilities.
 func (s *Skill) checkEffects() error {
 	for i := range s.Capabilities {
 		if field, reason := s.checkEffect(&s.Capabilities[i]); reason != "" {
@@ -44,7 +44,7 @@ func (s *Skill) checkEffect(c *Capability) (field, reason string) {
 	return s.checkReconcile(c)
 }
 
-// checkReconcile checks the read that settles what a capability may have done.
+// checkReconcile checks the read that settles deeds of a capability in doubt.
 func (s *Skill) checkReconcile(c *Capability) (field, reason string) {
 	r := &c.Reconcile
 	read, ok := s.capability(r.Capability)
@@ -75,7 +75,7 @@ func (s *Skill) checkReconcile(c *Capability) (field, reason string) {
 	return "", ""
 }
 
-// keepsEffects refuses effect keys where nothing keeps what they stand for.
+// keepsEffects refuses effect keys where the bridge keeps no effects.
 func (s *Service) keepsEffects(skill *Skill) error {
 	for i := range skill.Capabilities {
 		if s.effects == nil && skill.Capabilities[i].EffectKey != "" {

@@ -24,7 +24,7 @@ func isHTTP(endpoint string) bool {
 }
 
 // callable lists the endpoints that an agent may be called at: none for one that
-// was registered over MQTT, which is asked there or not at all.
+// was registered over MQTT, which is called there only.
 func (s *Service) callable(a *Agent) []string {
 	if a.ClientID != "" {
 		return nil

@@ -97,7 +97,7 @@ func (b *board) behind(party protocol.Party, clientID string) (agents []protocol
 	return agents
 }
 
-// examine says what the board knows of an agent.
+// examine returns the board's knowledge of an agent.
 func (b *board) examine(key ask.AgentKey, found *doctor.Agent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ func (b *board) examine(key ask.AgentKey, found *doctor.Agent) {
 	}
 }
 
-// timed notes what the clock of an agent says.
+// timed notes the time of an agent's clock.
 func (b *board) timed(key ask.AgentKey, call *commands.Call) {
 	skew, ok := call.Skew()
 	if !ok {

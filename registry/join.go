@@ -34,8 +34,8 @@ type JoinRecord struct {
 	ID    string           `json:"id"`
 	Space protocol.SpaceID `json:"space_id"`
 	Skill protocol.SkillID `json:"skill_id"`
-	// Owner and Since are those of the skill when the token was made: it is not
-	// for another one that gets the same name.
+	// Owner and Since are those of the skill when the token was made: the token
+	// does not hold for a later skill of the same name.
 	Owner   protocol.Party     `json:"owner"`
 	Since   int64              `json:"since"`
 	MAC     []byte             `json:"mac"`              // of id and secret, keyed
@@ -60,7 +60,7 @@ func newJoin() (id, secret, text string) {
 }
 
 // redeem lets an agent provide a skill by a join token, once for each agent however often
-// it asks. The refusal never tells the reason.
+// it asks. The refusal never has the reason.
 func (s *Service) redeem(ctx context.Context, b *bid, r *SkillRecord) error {
 	refused := protocol.Errorf(protocol.PermissionDenied, "the join token is not valid").With("param_name", "join").
 		With("reason", "it is of another skill, has expired, was used up or revoked, or is none")

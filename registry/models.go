@@ -7,7 +7,7 @@ import (
 
 // A CardModel is a language model that an agent answers for.
 type CardModel struct {
-	ID      string   `json:"id"` // what queries name
+	ID      string   `json:"id"` // the name in requests
 	Version string   `json:"version,omitempty"`
 	Aliases []string `json:"aliases,omitempty"`
 	Default bool     `json:"default,omitempty"` // serves requests that name no model

@@ -9,7 +9,7 @@ type Facts struct {
 	Agents []protocol.AgentID // that provide a skill
 }
 
-// AgentFacts tells about an agent.
+// AgentFacts are the facts about an agent.
 func (s *Service) AgentFacts(space protocol.SpaceID, id protocol.AgentID) (Facts, bool) {
 	a, _, ok := s.opts.Agents.Get(tableKey(space, id))
 	if !ok {
@@ -29,7 +29,7 @@ func (s *Service) OwnedBy(owner protocol.Party) []protocol.AgentID {
 	return ids
 }
 
-// SkillFacts tells about a skill.
+// SkillFacts are the facts about a skill.
 func (s *Service) SkillFacts(space protocol.SpaceID, id protocol.SkillID) (Facts, bool) {
 	r, _, ok := s.opts.Skills.Get(tableKey(space, id))
 	if !ok {
@@ -42,7 +42,7 @@ func (s *Service) SkillFacts(space protocol.SpaceID, id protocol.SkillID) (Facts
 	return f, true
 }
 
-// ResourceFacts tells about a resource.
+// ResourceFacts are the facts about a resource.
 func (s *Service) ResourceFacts(space protocol.SpaceID, id protocol.ResourceID) (Facts, bool) {
 	r, _, ok := s.opts.Resources.Get(tableKey(space, id))
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// A board knows which agents are there. The rule:
+// A board knows which agents are online. The rule:
 //
 // An agent is online while it is alive and there is a way to it.
 //
@@ -22,7 +22,7 @@ import (
 // over its connection is held to them: when three are missed it is offline
 // although the connection stands. With the last connection of an agent ends its
 // lease too, unless it has endpoints. An agent whose certificate has ended is
-// suspended, and offline whatever stands.
+// suspended, and offline in any case.
 //
 // The way to it is, in this order, a client of its that subscribes to its
 // request topic, its WebSocket connection, or one of its endpoints, see
@@ -37,16 +37,16 @@ type board struct {
 	topics  protocol.Topics
 	lease   time.Duration
 	changed func(a *Agent, online bool, reason string) // must neither block nor call the board
-	stirred func(a *Agent)                             // the same, told of agents that come or go, whether or not they can be asked
+	stirred func(a *Agent)                             // the same for agents that come or go, callable or not
 
-	left func(a *Agent, at ask.Bridge, reason string) // must neither block nor call the board: what was sent there is not answered any more
+	left func(a *Agent, at ask.Bridge, reason string) // must neither block nor call the board: requests sent there get no answer
 	// tell sends a sign of an agent to the other bridges; nil without others.
 	tell func(sign)
 	// displaced ends a connection whose agent another client has registered.
 	displaced func(conn any, reason string)
 
-	// certified says why the certificate an agent was registered with does not
-	// count any more.
+	// certified fails if the certificate an agent was registered with is no longer
+	// valid.
 	certified func(a *Agent) error
 	// callable lists the endpoints of an agent that may be called.
 	callable func(a *Agent) []string
@@ -81,7 +81,7 @@ type presence struct {
 	there     bool      // alive when it was judged last
 	here      bool      // and could be asked by this bridge itself
 	hereSince time.Time // when here last changed
-	sign      sign      // that other bridges were told
+	sign      sign      // as sent to other bridges
 	online    bool
 	since     time.Time // when online last changed, zero before that
 	scheduled bool      // in the wheel
@@ -89,7 +89,7 @@ type presence struct {
 
 	history []Change // of online, the oldest first, bounded
 
-	skew      time.Duration // its clock was ahead of the bridge's when it told the time last
+	skew      time.Duration // the lead of its clock over the bridge's, when last known
 	skewKnown bool
 
 	complaints complaints
@@ -256,7 +256,7 @@ func (b *board) expire(now time.Time) {
 	b.wheel.advance(now, func(p *presence) { b.judge(p, "heartbeats missed") })
 }
 
-// judge applies the rule and tells of changes.
+// judge applies the rule and reports changes.
 func (b *board) judge(p *presence, reason string) { b.judgeAt(p, reason, time.Now()) }
 
 // judgeAt is judge of a change at a time.

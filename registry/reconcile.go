@@ -61,8 +61,8 @@ func (s *Service) reconcile(ctx context.Context) {
 	}
 }
 
-// rounds are those in which spaces have their doubtful deeds asked about. Each has
-// its own, so that silent agents of one space keep no other waiting.
+// rounds are the rounds in which the doubtful deeds of spaces are asked about. Each
+// has its own, so that silent agents of one space keep no other waiting.
 type rounds struct {
 	all   sync.WaitGroup
 	early chan struct{} // a deed was asked about too early, and has to be again soon
@@ -134,7 +134,7 @@ func (s *Service) reconcileSpace(ctx context.Context, deeds []*effects.Record) b
 }
 
 // reconcileOne asks about a deed, and settles it if the answer tells. It reports
-// whether the deed seems not to be done, which is too early to say.
+// whether the deed seems not to be done, but it is too early to settle that.
 func (s *Service) reconcileOne(ctx context.Context, r *effects.Record) (early bool) {
 	skill, _, ok := s.opts.Skills.Get(tableKey(r.Space, r.Skill))
 	if !ok {
@@ -196,13 +196,13 @@ func (s *Service) askAbout(ctx context.Context, skill *SkillRecord, read protoco
 	return result, <-answered
 }
 
-// effectSettled tells operators of a deed whose outcome was found out.
+// effectSettled notifies operators of a deed whose outcome was found out.
 func (s *Service) effectSettled(r *effects.Record) {
 	s.log.Info("an unknown outcome is settled", "skill", r.Skill, "capability", r.Capability, "effect", r.ID, "outcome", r.State, "by", r.SettledBy)
 	s.change("skill", "skill.effect.settled", effectEvent{r.Space, r.View()})
 }
 
-// An effectEvent tells of a deed.
+// An effectEvent is the data of an event about a deed.
 type effectEvent struct {
 	Space protocol.SpaceID `json:"space_id"`
 	effects.View

@@ -20,7 +20,7 @@ type Resource struct {
 // maxProperties bounds the properties of a resource, in bytes.
 const maxProperties = 16 << 10
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the tags of the fields cannot express.
 func (r *Resource) Validate() error {
 	if len(r.Properties) > maxProperties {
 		return protocol.InvalidParam("properties", "may have at most 16384 bytes")

@@ -35,8 +35,8 @@ type ResourceResult struct {
 	Revision   uint64              `json:"revision" doc:"number of the stored version, of a removed resource the last one; the one before if nothing changed"`
 }
 
-// RegisterResource stores a resource. Its owner may change it; for anybody
-// else the id is taken.
+// RegisterResource stores a resource. Its owner may change it; for others the id is
+// taken.
 func (s *Service) RegisterResource(ctx context.Context, call *commands.Call, p RegisterResourceParams) (ResourceResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {

@@ -54,7 +54,7 @@ func (s *Service) selects(a *Agent, chosen *selector.Selector) bool {
 	return false
 }
 
-// fits reports whether an agent fulfils what a selector wants of agents.
+// fits reports whether an agent fulfils a selector's requirements of agents.
 func (s *Service) fits(a *Agent, chosen *selector.Selector) bool {
 	for i := range chosen.Requirements() {
 		r := &chosen.Requirements()[i]

@@ -70,20 +70,20 @@ type Options struct {
 	// Models are the language models that an agent answers for, for its card.
 	// Nil knows of none.
 	Models func(space protocol.SpaceID, agent protocol.AgentID) []CardModel
-	// Inside reports whether an agent is a part of the bridge, which is there
-	// while it is alive though nothing is delivered to it. Nil knows of none.
+	// Inside reports whether an agent is a part of the bridge, which is online
+	// while it is alive though it gets no requests. Nil: none is.
 	Inside func(*Agent) bool
-	// Certified says why a certificate does not count any more. Agents that
-	// were registered with one are suspended when it ends. Nil lets all count.
+	// Certified fails if a certificate is no longer valid. Agents that were
+	// registered with one are suspended when it ends. Nil: all are valid.
 	Certified func(protocol.Serial) error
 	// Mistaken is called with the mistakes of agents with requests, and the reason
 	// in words. It must not block. It may be nil.
 	Mistaken func(agent ask.AgentKey, what ask.Mistake, reason string)
-	// Cluster makes the service a part of this bridge that speaks with its like at
-	// the other bridges of a cluster. Nil for a bridge that is alone.
+	// Cluster connects the service with the registries of the other bridges of a
+	// cluster. Nil for a bridge that is alone.
 	Cluster func(*Service) Voice
 	// Owner is the bridge that waits for the answer to an invocation which outlives
-	// processes, as its id tells. Nil knows of none.
+	// processes, by its id. Nil: there is none.
 	Owner func(invocation string) (ask.Bridge, bool)
 	// Disconnect ends an MQTT connection, named as in [Service.Connected],
 	// whose agent was registered again by another client of the same
@@ -214,7 +214,7 @@ func (s *Service) askOptions() ask.Options {
 }
 
 // Run publishes every agent's card, and then what changes, and watches
-// leases, until ctx ends. Events before Run are not told to anybody.
+// leases, until ctx ends. Events before Run are not published.
 func (s *Service) Run(ctx context.Context) error {
 	s.suspendEnded()
 	s.news.Begin()
@@ -280,7 +280,7 @@ func (s *Service) Connected(conn any, clientID string, who *protocol.Principal) 
 // Disconnected notes that a connection and its subscriptions ended.
 func (s *Service) Disconnected(conn any, reason string) { s.board.disconnected(conn, reason) }
 
-// Subscribed notes a subscription of a connection, as it stands in SUBSCRIBE.
+// Subscribed notes a subscription of a connection, with the filter of SUBSCRIBE.
 func (s *Service) Subscribed(conn any, filter string) { s.board.subscribed(conn, filter) }
 
 // Unsubscribed notes the end of a subscription.

@@ -42,13 +42,13 @@ type Skill struct {
 // declares.
 type Effect string
 
-// The effects of capabilities. One that says nothing acts.
+// The effects of capabilities. The default is to act.
 const (
 	Reads Effect = "read" // it changes nothing
 	Acts  Effect = "act"
 )
 
-// Formatting says what the keyword format does in the schemas of a capability.
+// Formatting is the meaning of the keyword format in the schemas of a capability.
 type Formatting string
 
 // AssertFormats has values refused that do not have the format.
@@ -75,7 +75,7 @@ type Capability struct {
 	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"rule whether params may or must be sealed from client to client; the bridge then cannot check them"`
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the tags of the fields cannot express.
 func (s *Skill) Validate() error {
 	if err := checkEndpoints("endpoints", s.Endpoints); err != nil {
 		return err
@@ -162,8 +162,8 @@ func (r *SkillRecord) provider(id protocol.AgentID) int {
 	return slices.IndexFunc(r.Providers, func(p Provider) bool { return p.AgentID == id })
 }
 
-// A CapabilityView is a capability as callers see it: the id alone if there
-// is nothing else to say, as it is in the source's model.
+// A CapabilityView is a capability as callers see it: the id alone if there is
+// nothing else, as in the source's model.
 type CapabilityView Capability
 
 // MarshalJSON implements [json.Marshaler].

@@ -48,8 +48,8 @@ func (s *Service) trusted(who *protocol.Principal, space protocol.SpaceID, id pr
 	return who.CertSerial != "" && s.opts.CertifiedFor != nil && s.opts.CertifiedFor(who.CertSerial, space, id)
 }
 
-// taken is the error for a skill of another owner. It tells how to get in, for skills of
-// the caller's space are no secret to it.
+// taken is the error for a skill of another owner. It says how to become a provider, as the skills
+// of the caller's space are no secret to it.
 func taken(id protocol.SkillID) error {
 	return protocol.Errorf(protocol.AlreadyExists, "skill %q is somebody else's, who must let other agents in", id).With("skill_id", string(id)).
 		With("reason", "its owner or an operator adds other agents with skill.provider.add, or makes a token with skill.join.create that they register it with")

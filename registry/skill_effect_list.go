@@ -74,8 +74,8 @@ func (s *Service) ListEffects(_ context.Context, call *commands.Call, p ListEffe
 	return result, nil
 }
 
-// maySettle reports whether a caller may say what became of a deed in a space
-// that it may see: the owner of the skill, and operators.
+// maySettle reports whether a caller may settle a deed in a space that it may see:
+// the owner of the skill, and operators.
 func (s *Service) maySettle(call *commands.Call, r *effects.Record) bool {
 	var owner protocol.Party
 	if skill, _, ok := s.opts.Skills.Get(tableKey(r.Space, r.Skill)); ok {

@@ -60,8 +60,7 @@ func (s *Service) once(ctx context.Context, v *invocation, deed *effects.Record)
 	}
 }
 
-// make makes the call that has a deed, and notes what became of it before the
-// caller hears of it.
+// make makes the call of a deed, and notes the outcome before the caller gets it.
 func (s *Service) make(ctx context.Context, v *invocation, r *effects.Record) (InvokeSkillResult, error) {
 	result, err := s.askOnce(ctx, v)
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeEnd)

@@ -16,9 +16,9 @@ var skillProviderRemove = commands.Spec{
 	Example: `{"skill_id":"heating","agent_id":"thermostat-2"}`,
 }
 
-// RemoveProvider takes an agent from those that provide a skill: it gets no
-// more calls, and cannot come back unless it is let in again. A skill that is
-// left without agents and HTTP endpoints goes.
+// RemoveProvider takes an agent from those that provide a skill: it gets no more
+// calls, and cannot come back unless it is admitted again. A skill that is left
+// without agents and HTTP endpoints is removed.
 func (s *Service) RemoveProvider(ctx context.Context, call *commands.Call, p ProviderParams) (UnregisterSkillResult, error) {
 	skill, err := s.ownSkill(call, p.Space, p.SkillID)
 	if err != nil {

@@ -37,10 +37,10 @@ type UnregisterSkillResult struct {
 	Removed bool             `json:"removed" doc:"true if the skill is gone; false if other agents or an HTTP endpoint still provide it"`
 }
 
-// UnregisterSkill withdraws what the caller has to do with a skill, narrowest
-// first: the agent it names, or the agent it is; else, for its owner, the
-// whole skill; else every agent the caller made a provider. A skill without
-// agents and HTTP endpoints goes.
+// UnregisterSkill withdraws the caller's part in a skill, narrowest first: the
+// agent it names, or the agent it is; else, for its owner, the whole skill; else
+// every agent the caller made a provider. A skill without agents and HTTP endpoints
+// is removed.
 func (s *Service) UnregisterSkill(ctx context.Context, call *commands.Call, p UnregisterSkillParams) (UnregisterSkillResult, error) {
 	skill, err := s.skill(call, p.Space, p.SkillID)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *Service) UnregisterSkill(ctx context.Context, call *commands.Call, p Un
 	return result, err
 }
 
-// withdrawn tells which providers a caller's skill.unregister is about; nil
-// means the whole skill.
+// withdrawn are the providers that a caller's skill.unregister withdraws; nil means
+// the whole skill.
 func withdrawn(skill *SkillRecord, call *commands.Call, named protocol.AgentID) (which func(Provider) bool, err error) {
 	owns := mayManage(call.Principal, skill.Owner)
 	is := func(id protocol.AgentID) func(Provider) bool {

@@ -11,8 +11,8 @@ func everywhere(who *protocol.Principal) bool {
 }
 
 // in is the space a call is about: the one it names, if the caller may see it,
-// or the caller's own. Whether a space the caller may not see exists is not
-// told (docs/protocol.md#spaces).
+// or the caller's own. It does not reveal whether a space that the caller may not
+// see exists (docs/protocol.md#spaces).
 func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 	home := call.Principal.Home()
 	if named == "" || named == home || everywhere(call.Principal) {
@@ -24,8 +24,8 @@ func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 	return "", protocol.Errorf(protocol.NotFound, "there is no space %q", named).With("space_id", named)
 }
 
-// mayManage reports whether a principal may change what owner registered in a
-// space that the principal may see.
+// mayManage reports whether a principal may change a thing of an owner in a space
+// that the principal may see.
 func mayManage(who *protocol.Principal, owner protocol.Party) bool {
 	return owner.Is(who) || everywhere(who) || who.HasRole(protocol.RoleOperator)
 }

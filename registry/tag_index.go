@@ -39,8 +39,8 @@ func (x tagIndex) remove(a *Agent) {
 	}
 }
 
-// candidates are the agents that can fulfil a selector: those of its requirement
-// that the fewest do, as far as an index knows.
+// candidates are the agents that can fulfil a selector: those that fulfil its
+// rarest indexed requirement.
 func (x *index) candidates(id protocol.SpaceID, chosen *selector.Selector) []*Agent {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

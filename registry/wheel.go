@@ -2,10 +2,10 @@ package registry
 
 import "time"
 
-// A wheel tells which leases ran out. It keeps every lease in the slot of the
-// tick it ends in; renewing a lease moves nothing, the wheel looks again when
-// the slot comes up. So a heartbeat costs no more than a store to memory, and
-// one goroutine serves any number of agents.
+// A wheel finds the leases that ran out. It keeps every lease in the slot of the
+// tick it ends in; renewing a lease moves nothing, the wheel looks again when the
+// slot comes up. So a heartbeat costs no more than a store to memory, and one
+// goroutine serves any number of agents.
 type wheel struct {
 	start time.Time
 	tick  time.Duration

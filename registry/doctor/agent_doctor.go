@@ -36,7 +36,7 @@ const (
 	OK      State = "ok"
 	Warning State = "warning" // something is doubtful, or fails now and then
 	Problem State = "problem" // it cannot work so
-	Unknown State = "unknown" // it cannot be told
+	Unknown State = "unknown" // it cannot be determined
 )
 
 // A Result is the findings of agent.doctor.

@@ -85,14 +85,14 @@ func (e *examination) gatherSessions(parties []protocol.Party) {
 	}
 }
 
-// knows reports whether the caller may know of a party's credentials,
-// connections and faults: people may, and devices of those of the agent that
-// they ask about and of their own.
+// knows reports whether the caller may know of a party's credentials, connections
+// and faults: operators may, and devices of those of the examined agent and their
+// own.
 func (e *examination) knows(party protocol.Party) bool {
 	return e.caller.Kind == protocol.KindOperator || party.Includes(e.caller) || party == e.id.Party(e.space)
 }
 
-// open are those of some parties that the caller may know of.
+// open are the parties that the caller may know of.
 func (e *examination) open(parties []protocol.Party) []protocol.Party {
 	return slices.DeleteFunc(slices.Clone(parties), func(p protocol.Party) bool { return !e.knows(p) })
 }
@@ -152,7 +152,7 @@ func rank(s State) int {
 	return 1
 }
 
-// say notes what a check found.
+// say notes the finding of a check.
 func (e *examination) say(check string, state State, format string, args ...any) {
 	e.checks = append(e.checks, Check{check, state, fmt.Sprintf(format, args...)})
 }
@@ -203,7 +203,7 @@ func ofFamily(families ...string) func(*Case) bool {
 	return func(c *Case) bool { return slices.Contains(families, c.Kind.family()) }
 }
 
-// Of faults that come and go those of an hour count.
+// Faults that come and go count for an hour.
 const (
 	lately     = time.Hour
 	manyTimes  = 3
@@ -291,7 +291,7 @@ func (e *examination) since() time.Time {
 	return e.client.Since
 }
 
-// presence: what the bridge tells others of it.
+// presence: its state as the bridge shows it to others.
 func (e *examination) presence() {
 	const check = "presence"
 	switch beat := e.agent.LastBeat; {
@@ -308,7 +308,7 @@ func (e *examination) presence() {
 	}
 }
 
-// policy: whether it may do what agents do.
+// policy: whether it has the rights that agents need.
 func (e *examination) policy() {
 	const check = "policy"
 	if e.who == nil {
@@ -357,8 +357,8 @@ func (e *examination) skills() {
 	}
 }
 
-// mistakesCount is for how long a mistake is held against an agent that has not
-// connected anew.
+// mistakesCount is the time for which a mistake counts while the agent does not
+// connect anew.
 const mistakesCount = 15 * time.Minute
 
 // sinceMistakesCount is the time from which on mistakes are findings.
@@ -414,7 +414,7 @@ func (e *examination) answers() {
 // largestSkew is the most that a clock may be wrong.
 const largestSkew = 30 * time.Second
 
-// clock: whether it tells the time.
+// clock: whether its clock is right.
 func (e *examination) clock() {
 	const check = "clock"
 	wrong := e.latest(e.sinceMistakesCount(), func(c *Case) bool { return c.Kind == ClockWrong })
@@ -440,7 +440,7 @@ func aheadOrBehind(skew time.Duration) string {
 // manyWaiting is the number of messages that may wait for a client that is there.
 const manyWaiting = 100
 
-// queue: what waits for it.
+// queue: the messages that wait for it.
 func (e *examination) queue() {
 	const check = "queue"
 	waiting := 0
@@ -473,7 +473,7 @@ func waitIn(n int) string {
 	return fmt.Sprintf("%d messages wait", n)
 }
 
-// quota: whether it has used up what it may take.
+// quota: whether it has reached its limits.
 func (e *examination) quota() {
 	const check = "quota"
 	if e.who == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// credential: what it shows, and whether that counts.
+// credential: the one it shows, and whether that is valid.
 func (e *examination) credential() {
 	const check = "credential"
 	counts := slices.IndexFunc(e.credentials, func(c Credential) bool { return !c.Expired && !c.Revoked })
@@ -42,7 +42,7 @@ func (e *examination) isCredential(c *Case) bool {
 // soon is the time, before the end of a credential, at which that is said at the latest.
 const soon = 24 * time.Hour
 
-// shown tells which credential the connected client has shown.
+// shown notes the credential that the connected client has shown.
 func (e *examination) shown(check string) {
 	who := e.client.Who
 	if !e.knows(who.Party()) {
@@ -60,7 +60,7 @@ func (e *examination) shown(check string) {
 	}
 }
 
-// actsFor says which agents a principal may be.
+// actsFor lists the agents that a principal may be.
 func (e *examination) actsFor(who *protocol.Principal) string {
 	agents := e.Agents.Behind(who.Party(), e.client.ClientID)
 	const most = 5

@@ -84,11 +84,11 @@ type Fault struct {
 	Client string         // MQTT client id, "" for others
 	Agent  protocol.AgentID
 	From   string // address, "" if it is not known
-	Reason string // in words, as the device may be told
+	Reason string // in words that the device may see
 	Code   string // of MQTT, such as 0x87, or of the protocol; "" without one
 	Topic  string // topic, filter or command that was refused; "" for others
-	// Unproven says that the client has not proved to be the party: it has only named
-	// something of it, such as the id of a key.
+	// Unproven says that the client has not proved to be the party: it has only
+	// claimed something of it, such as the id of a key.
 	Unproven bool
 }
 
@@ -98,7 +98,7 @@ const (
 	mostName   = 128
 )
 
-// bounded is the fault as it is kept: short, and without what would mislead a
+// bounded is the fault as it is kept: short, and without characters that mislead a
 // reader.
 func (f Fault) bounded() Fault {
 	f.Client, f.From = short(f.Client, mostName), short(f.From, mostName)

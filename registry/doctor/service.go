@@ -34,8 +34,8 @@ type Service struct {
 	examining chan struct{} // one for each examination that goes on
 
 	mu    sync.Mutex
-	told  map[subjectOfNotice]time.Time // when a device was told of a kind of fault
-	swept time.Time                     // when those were forgotten last that were told long ago
+	told  map[subjectOfNotice]time.Time // when a device was notified of a kind of fault
+	swept time.Time                     // when old ones of told were forgotten last
 	seq   uint64                        // of events; Run's alone
 }
 

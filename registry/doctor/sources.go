@@ -64,9 +64,9 @@ type Session struct {
 
 // Credentials knows the records of credentials.
 type Credentials interface {
-	// Of lists the credentials of a party, those that count first.
+	// Of lists the credentials of a party, valid ones first.
 	Of(party protocol.Party) []Credential
-	// Principal is the principal of the newest credential that counts, nil without one.
+	// Principal is the principal of the newest valid credential, nil without one.
 	Principal(party protocol.Party) *protocol.Principal
 }
 
@@ -79,15 +79,15 @@ type Credential struct {
 	Expires time.Time // zero never
 }
 
-// Rights says what principals may do.
+// Rights check the rights of principals.
 type Rights interface {
 	MayRegister(who *protocol.Principal, space protocol.SpaceID, id protocol.AgentID) bool
-	// MayPublish and MaySubscribe say why not, "" if they may.
+	// MayPublish and MaySubscribe return the reason for a refusal, "" if there is none.
 	MayPublish(who *protocol.Principal, topic string) string
 	MaySubscribe(who *protocol.Principal, filter string) string
 }
 
-// Quotas says which limits a principal has reached, in words.
+// Quotas list the limits that a principal has reached, in words.
 type Quotas interface {
 	Reached(who *protocol.Principal) []string
 }

@@ -28,8 +28,8 @@ type subjectOfNotice struct {
 	kind  Kind
 }
 
-// tell has the agents of a fault told. When too many are to be told, some are
-// not: agent.doctor knows all the same.
+// tell notifies the agents of a fault. With too many at a time some are left out:
+// agent.doctor shows the fault all the same.
 func (s *Service) tell(f Fault) {
 	select {
 	case s.news <- notice{f.bounded(), s.Now()}:
@@ -37,7 +37,7 @@ func (s *Service) tell(f Fault) {
 	}
 }
 
-// Run tells devices of their faults until ctx ends.
+// Run notifies devices of their faults until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		select {
@@ -57,8 +57,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// due reports whether an agent is to be told of a kind of fault, which was not
-// done within the last minute.
+// due reports whether an agent was not notified of a kind of fault within the last
+// minute.
 func (s *Service) due(about subjectOfNotice, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,9 +100,8 @@ type faultEvent struct {
 }
 
 // recipients are the principals that may hear of a fault on the topic of an agent: for a
-// fault of the agent itself, every subscriber that may listen there; for one of its
-// owner, the owner alone, whose affairs are not those of everything that it has
-// registered.
+// fault of the agent itself, every subscriber that may listen there; for one of its owner, the
+// owner alone.
 func recipients(f *Fault, id protocol.AgentID) protocol.Recipients {
 	if f.Party == id.Party(f.Party.Space) {
 		return protocol.Everybody(f.Party.Space)
@@ -110,7 +109,7 @@ func recipients(f *Fault, id protocol.AgentID) protocol.Recipients {
 	return protocol.Only(f.Party)
 }
 
-// publish tells an agent of a fault on its event topic.
+// publish notifies an agent of a fault on its event topic.
 func (s *Service) publish(id protocol.AgentID, n notice) {
 	f := &n.fault
 	data, err := json.Marshal(faultEvent{id, f.Party.Space, f.Kind, inWords[f.Kind].what, f.Reason, f.Code, f.Topic, inWords[f.Kind].do})

@@ -85,7 +85,7 @@ func (m Members) values() map[string]json.RawMessage {
 	return values
 }
 
-// A Reconcile names the read that tells whether a deed was done.
+// A Reconcile names the read that shows whether a deed was done.
 type Reconcile struct {
 	Capability protocol.CapabilityID `json:"capability_id" doc:"capability of the same skill that is asked; its effect is read"`
 	Params     Members               `json:"params,omitzero" doc:"its params; a text \"{door}\" stands for that param of the call"`
@@ -129,7 +129,7 @@ func ShapeOf(schema string) Shape {
 	return shape
 }
 
-// unknown says that a schema does not declare a member.
+// unknown is the error for a member that a schema does not declare.
 func (s Shape) unknown(name, where string) error {
 	message := fmt.Sprintf("names %q, which %s does not declare", name, where)
 	if meant, ok := names.Nearest(name, maps.Keys(s.types)); ok {
@@ -138,8 +138,8 @@ func (s Shape) unknown(name, where string) error {
 	return fmt.Errorf("%s", message)
 }
 
-// CheckKey says why a template cannot make a key of params of a shape: each of
-// its params is to be there in every call, and of one type that can be compared.
+// CheckKey fails if a template cannot make a key of params of a shape: each of its
+// params must be required, and of one comparable type.
 func (t Template) CheckKey(params Shape) error {
 	for _, name := range t.Fields() {
 		types, declared := params.types[name]
@@ -157,7 +157,7 @@ func (t Template) CheckKey(params Shape) error {
 	return nil
 }
 
-// CheckMembers says which of the members a schema does not declare.
+// CheckMembers fails for members that a schema does not declare.
 func (s Shape) CheckMembers(m Members, where string) error {
 	for _, name := range slices.Sorted(maps.Keys(m.values())) {
 		if _, declared := s.types[name]; !declared && !(s.open && len(s.types) == 0) {
@@ -167,8 +167,7 @@ func (s Shape) CheckMembers(m Members, where string) error {
 	return nil
 }
 
-// CheckTemplates says which of the params that are named in braces a call does
-// not always have.
+// CheckTemplates fails for params in braces that are not required.
 func (r Reconcile) CheckTemplates(params Shape) error {
 	for name, raw := range r.Params.values() {
 		field, ok := placeholder(raw)
@@ -185,7 +184,7 @@ func (r Reconcile) CheckTemplates(params Shape) error {
 	return nil
 }
 
-// placeholder is the param that a text "{door}" stands for.
+// placeholder is the param in a text "{door}".
 func placeholder(raw json.RawMessage) (field string, ok bool) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil || len(text) < 3 || text[0] != '{' || text[len(text)-1] != '}' {

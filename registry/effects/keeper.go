@@ -15,7 +15,7 @@ import (
 // defaults.
 type Options struct {
 	Records records.Table[Record]
-	// Owner is this process among those that make calls at the same time, "" if
+	// Owner names this process among those that make calls at the same time, "" if
 	// it is the only one. Ended reports whether another one has ended; nil: all
 	// have.
 	Owner string
@@ -40,7 +40,7 @@ type Keeper struct {
 	spaces   map[protocol.SpaceID]int
 }
 
-// A watch tells of the next change of a record.
+// A watch notifies of the next change of a record.
 type watch struct {
 	changed chan struct{}
 	by      int // the number of watchers
@@ -116,9 +116,9 @@ func (k *Keeper) watch(key string) (changed <-chan struct{}, stop func()) {
 	}
 }
 
-// Begin takes a deed up, or returns the record of the call that has it, with mine
-// false. The record is stored before it returns. Errors are 3004 with the limit,
-// and those of the table.
+// Begin claims a deed, or returns the record of the call that has claimed it, with
+// mine false. The record is stored before it returns. Errors are 3004 with the
+// limit, and those of the table.
 func (k *Keeper) Begin(ctx context.Context, deed *Record) (r *Record, mine bool, err error) {
 	fresh := *deed
 	fresh.State, fresh.Owner, fresh.Token, fresh.Began = Running, k.Owner, protocol.NewID(), k.Now().UnixMilli()
@@ -235,9 +235,9 @@ func (k *Keeper) All() iter.Seq[*Record] {
 	}
 }
 
-// Await returns the record of a deed as soon as it is another one than that which
-// was seen, nil if there is none any more. It looks again now and then, as a process
-// may end without a change of the record.
+// Await returns the record of a deed as soon as it differs from the seen one, nil
+// once it is gone. It looks again now and then, as a process may end without a
+// change of the record.
 func (k *Keeper) Await(ctx context.Context, seen *Record) (*Record, error) {
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
@@ -266,7 +266,7 @@ func (k *Keeper) Await(ctx context.Context, seen *Record) (*Record, error) {
 // lookAgain is the interval at which waiters look at a call without a change.
 const lookAgain = 5 * time.Second
 
-// Doubtful are the deeds whose outcome a read of the skill can tell. Those of
+// Doubtful are the deeds whose outcome a read of the skill can show. Those of
 // processes that have ended are noted as unknown first.
 func (k *Keeper) Doubtful(ctx context.Context) (list []*Record) {
 	for key, r := range k.Records.All() {

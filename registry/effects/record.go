@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// State says how far a deed has come.
+// State is the state of a deed.
 type State string
 
 // The states of a deed.
@@ -70,7 +70,7 @@ func (r *Record) done(agent protocol.AgentID, data json.RawMessage, now time.Tim
 	return &d
 }
 
-// doubtful is the deed after its call ended without telling what became of it.
+// doubtful is the deed after its call ended without a known outcome.
 func (r *Record) doubtful(agent protocol.AgentID, why string, now time.Time) *Record {
 	d := *r
 	d.State, d.Ended, d.Why, d.Data = Unknown, now.UnixMilli(), why, nil

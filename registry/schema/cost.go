@@ -99,7 +99,7 @@ func (s *scale) weigh(n *jsonschema.Schema, depth int) (int, error) {
 	return total + max(object, array), nil
 }
 
-// refuse names the keywords whose work has no bound that could be told.
+// refuse names the keywords whose work has no known bound.
 func refuse(n *jsonschema.Schema) error {
 	if n.DynamicRef != nil || n.RecursiveRef != nil {
 		return errors.New("uses $dynamicRef or $recursiveRef, which are not supported")
@@ -142,7 +142,7 @@ func sameValue(n *jsonschema.Schema) []*jsonschema.Schema {
 	return subs
 }
 
-// members weighs what applies to one member of an object. Different
+// members weighs the schemas that apply to one member of an object. Different
 // properties are different places, so the heaviest counts, not their sum.
 func (s *scale) members(n *jsonschema.Schema, depth int) (int, error) {
 	named := 0
@@ -168,7 +168,7 @@ func (s *scale) members(n *jsonschema.Schema, depth int) (int, error) {
 	return max(named, additional) + rest, err
 }
 
-// items weighs what applies to one item of an array.
+// items weighs the schemas that apply to one item of an array.
 func (s *scale) items(n *jsonschema.Schema, depth int) (int, error) {
 	listed := n.PrefixItems
 	if old, ok := n.Items.([]*jsonschema.Schema); ok {

@@ -30,8 +30,8 @@ func decode(text []byte) (any, error) {
 
 var errNotJSON = errors.New("is not JSON")
 
-// maxNesting bounds the recursion of the parser. What gets here was bounded
-// before, to less.
+// maxNesting bounds the recursion of the parser. Its input was bounded before, to
+// less.
 const maxNesting = 1024
 
 type parser struct {
@@ -164,7 +164,7 @@ func (p *parser) string() (string, error) {
 	return "", errNotJSON
 }
 
-// maxDigits is the length of a number at most to be kept as it is.
+// maxDigits bounds the length of a number that is kept as it is.
 const maxDigits = 32
 
 func (p *parser) number() (any, error) {

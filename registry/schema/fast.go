@@ -51,7 +51,7 @@ type node struct {
 	items                *node
 
 	members  map[string]member
-	others   *node  // what members not named above must be
+	others   *node  // the node of members not named above
 	required uint64 // the bits of the required members
 }
 
@@ -67,9 +67,9 @@ type bound struct {
 	open bool // what equals at is not known to be within
 }
 
-// planned reports whether nodes do what the field of a schema asks for, or
-// whether it asks for nothing. Any other field, of this version of the
-// library or the next, leaves the schema to the library.
+// planned reports whether nodes implement the field of a schema, or the field needs
+// no check. Any other field, of this version of the library or the next, leaves the
+// schema to the library.
 func planned(field string) bool {
 	switch field {
 	case "Types", "Enum", "Const",

@@ -96,7 +96,7 @@ type Schema struct {
 // are passed over.
 func (s *Schema) Misspelt() []schemaword.Misspelling { return s.misspelt }
 
-// Formats says what the keyword format does.
+// Formats is the meaning of the keyword format.
 type Formats bool
 
 // The meanings of the keyword format.

@@ -153,7 +153,7 @@ func counted(n int, thing string) string {
 // maxAlternatives bounds the list of permitted values in an error, in bytes.
 const maxAlternatives = 1000
 
-// mustBe lists values, "" for too many or what cannot be shown.
+// mustBe lists values, "" for too many or values that cannot be shown.
 func mustBe(values []any) string {
 	list := make([]string, len(values))
 	for i, v := range values {

@@ -11,7 +11,8 @@ type Agents interface {
 	// Shadowed describes an agent as its state needs it. known is whether one of the id
 	// is registered in the space.
 	Shadowed(space protocol.SpaceID, id protocol.AgentID) (a Agent, known bool)
-	// StateOf tells of a skill that an agent provides; provided is whether it does.
+	// StateOf returns the state schemas of a skill; provided is whether the agent
+	// provides it.
 	StateOf(space protocol.SpaceID, id protocol.AgentID, skill protocol.SkillID) (s Skill, provided bool)
 	// ServedBy lists the skills that an agent provides.
 	ServedBy(space protocol.SpaceID, id protocol.AgentID) []protocol.SkillID

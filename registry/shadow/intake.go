@@ -44,8 +44,8 @@ type report struct {
 }
 
 // Take takes what an agent publishes on its reported topic: an object with a
-// merge patch for each skill. It does not block; settle is told, once, when the
-// report is stored, or why it is not.
+// merge patch for each skill. It does not block; settle is called once, when the
+// report is stored, or with the reason why it is not.
 func (s *Service) Take(who *protocol.Principal, agent protocol.AgentID, payload []byte, settle func(*protocol.Error)) {
 	r := report{grant.Of(who), bytes.Clone(payload), settle}
 	of := ref{who.Home(), agent}
@@ -73,8 +73,7 @@ func (s *Service) Take(who *protocol.Principal, agent protocol.AgentID, payload 
 	}
 }
 
-// refuse says why a report is not taken into a line, nil if it is. The mutex is
-// held.
+// refuse fails if a report is not taken into a line. The mutex is held.
 func (x *intake) refuse(l *line, size int) *protocol.Error {
 	switch {
 	case x.closed:
@@ -176,7 +175,7 @@ func (s *skillSteps) add(p step, from int) {
 	s.steps, s.from = append(s.steps, p), append(s.from, from)
 }
 
-// tell says what became of the steps in the outcomes of their reports, whose
+// tell puts the outcomes of the steps into those of their reports, of which the
 // first error counts.
 func (s *skillSteps) tell(outcomes, wrong []error) {
 	for i, err := range wrong {

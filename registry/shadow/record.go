@@ -12,8 +12,8 @@ type Side string
 
 // The sides.
 const (
-	Desired  Side = "desired"  // what it shall be
-	Reported Side = "reported" // what it is, as its agent says
+	Desired  Side = "desired"  // the wished state
+	Reported Side = "reported" // the state as the agent reports it
 )
 
 // A Record is one document of one skill of an agent, as stored. It is immutable.
@@ -66,7 +66,7 @@ func (r *Record) note(patch json.RawMessage) {
 	r.History = append(slices.Clip(kept), c)
 }
 
-// A place says which document of which skill of which agent is meant.
+// A place names a document: the agent, the skill and the side.
 type place struct {
 	Agent
 	skill protocol.SkillID

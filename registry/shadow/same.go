@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// same reports whether two values are the same, numbers by their value: a device
-// that reports 21.0 has what 21 desires.
+// same reports whether two values are the same, numbers by their value: a reported
+// 21.0 equals a desired 21.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case object:

@@ -96,7 +96,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Run publishes the state of all agents, and then what changes, and removes the
+// Run publishes the state of all agents, and then its changes, and removes the
 // state of agents that are gone, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.news.Begin()

@@ -47,7 +47,7 @@ func filtersOf(info *session.Info) []string {
 	return filters
 }
 
-// Credentials are those that the bridge keeps, as the doctor sees them.
+// Credentials are the bridge's credentials, as the doctor sees them.
 type Credentials struct {
 	Keys         *security.KeyService
 	Certificates *pki.Service
@@ -101,7 +101,7 @@ func (c Credentials) Principal(party protocol.Party) *protocol.Principal {
 	return nil
 }
 
-// Rights are those of policy, as the doctor sees them.
+// Rights are the rights by policy, as the doctor sees them.
 type Rights struct {
 	Authorizer security.Authorizer
 	Topics     *security.TopicRights
@@ -132,7 +132,7 @@ func why(ruling security.Ruling) string {
 	return ruling.Text
 }
 
-// Quotas are those of the keeper, as the doctor sees them.
+// Quotas are the keeper's limits, as the doctor sees them.
 type Quotas struct{ Keeper *quota.Keeper }
 
 var _ doctor.Quotas = Quotas{}

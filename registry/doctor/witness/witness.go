@@ -1,5 +1,5 @@
-// Package witness tells the doctor of devices what doors and guards refuse:
-// logins, connections, topics and commands, as faults. It knows no secrets and
+// Package witness reports refusals of doors and guards to the doctor of devices, as
+// faults: of logins, connections, topics and commands. It knows no secrets and
 // passes none on.
 package witness
 
@@ -92,7 +92,7 @@ const (
 	administrative = 0x98
 )
 
-// Refused sees what the MQTT server refuses.
+// Refused sees the refusals of the MQTT server.
 func (w *Witness) Refused(r broker.Refusal) {
 	f := doctor.Fault{Client: r.ClientID, Topic: r.Topic, Reason: r.Text, From: hostOf(r.Remote)}
 	if r.Reason != 0 {
@@ -145,8 +145,8 @@ func kindOfConnection(reason byte) doctor.Kind {
 	return doctor.ProtocolBroken
 }
 
-// handshake sees why TLS failed. The fault of a certificate is told to its holder, though
-// it is not proved that the holder has shown it.
+// handshake sees why TLS failed. The fault of a certificate is attributed to its holder, though it
+// is not proved that the holder has shown it.
 func (w *Witness) handshake(f doctor.Fault, why error) {
 	var serial protocol.Serial
 	if known, ok := errors.AsType[*protocol.Error](why); ok {
@@ -179,8 +179,8 @@ func hostOf(a net.Addr) string {
 	return host
 }
 
-// Command sees a command that was refused. Those of devices are faults; what
-// people mistype is their own affair.
+// Command sees a command that was refused. Those of devices are faults; typing
+// errors of people are not.
 func (w *Witness) Command(c *commands.Call, why *protocol.Error) {
 	who := c.Principal
 	if c.Client == "" && who.Kind != protocol.KindAgent && who.Kind != protocol.KindSkill {
