@@ -14,7 +14,7 @@ type announcement struct {
 	cap   protocol.CapID
 	name  string
 	data  any
-	here  bool // other bridges tell it themselves, as they see the change
+	here  bool // other bridges publish it themselves, as they see the change
 }
 
 // maxAnnouncements bounds the events that wait.

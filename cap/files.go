@@ -10,9 +10,8 @@ import (
 // writes none.
 const roleObserver = "observer"
 
-// MayUseGroup reports whether a principal may read or write what belongs to a
-// group: the owner of the Cap and the group's members, of which observers only
-// read.
+// MayUseGroup reports whether a principal may read or write the files of a group:
+// the owner of the Cap and the group's members, of which observers only read.
 func (s *Service) MayUseGroup(who *protocol.Principal, id protocol.CapID, group protocol.GroupID, write bool) bool {
 	space := who.Home()
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))

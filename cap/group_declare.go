@@ -42,7 +42,7 @@ type GroupDeclareResult struct {
 }
 
 // DeclareGroup saves a selector as a group of a Cap. The owner of the Cap may.
-// Whom the selector chooses gets no rights by it: agents tag themselves.
+// A member that the selector chooses gets no rights by it: agents tag themselves.
 func (s *Service) DeclareGroup(ctx context.Context, call *commands.Call, p GroupDeclareParams) (GroupDeclareResult, error) {
 	defer s.locks.share(capKey(call.Principal.Home(), p.Cap))()
 	c, err := s.findActive(call, p.Cap)

@@ -72,8 +72,8 @@ type Dispatcher interface {
 	Start(ctx context.Context, o dispatch.Order) (dispatch.View, error)
 }
 
-// Dispatch fixes and stores the roster and answers; what members do is told by
-// the task. The owner of the Cap and members may dispatch, each only to skills
+// Dispatch fixes and stores the roster and answers; the task reports the progress
+// of members. The owner of the Cap and members may dispatch, each only to skills
 // that it may invoke: the others are denied.
 func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchParams) (DispatchResult, error) {
 	c, err := s.findActive(call, p.Cap)
@@ -152,7 +152,7 @@ func (s *Service) MayStillDispatch(who *protocol.Principal, d *dispatch.Dispatch
 	return nil
 }
 
-// mayInvoke says why skill.invoke would be refused to the caller.
+// mayInvoke fails if skill.invoke would be refused to the caller.
 func mayInvoke(ctx context.Context, call *commands.Call, space protocol.SpaceID, skill protocol.SkillID) error {
 	return call.Authorize(ctx, "skill:invoke", commands.Resource{Type: "skill", ID: string(skill), Space: space})
 }

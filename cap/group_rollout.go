@@ -46,7 +46,7 @@ func (s *Service) rollOut(ctx context.Context, call *commands.Call, c *Cap, g *G
 	return DispatchResult{TaskID: r.ID, Roster: []RosterEntry{}, Members: len(members)}, nil
 }
 
-// checkRollout says which params do not go together.
+// checkRollout refuses params that do not go together.
 func (p *DispatchParams) checkRollout(g *Group) error {
 	switch {
 	case p.Completion.Policy != "" && p.Completion.Policy != "all":

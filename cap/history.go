@@ -18,7 +18,7 @@ const (
 	perChange  = 96        // bytes that a change takes besides its value and its writer
 )
 
-// A Change is a value as it was set once.
+// A Change is an earlier value.
 type Change struct {
 	Value     json.RawMessage `json:"data_value,omitempty" doc:"the value; absent if it had more than 1 KiB"`
 	UpdatedAt int64           `json:"updated_at" doc:"Unix milliseconds"`
@@ -48,8 +48,8 @@ type past struct {
 
 func newHistory() *history { return &history{spaces: make(map[protocol.SpaceID]*spaceHistory)} }
 
-// note remembers that a value was replaced. That a value came to be is not
-// remembered: it is told of every value when the bridge starts.
+// note remembers that a value was replaced. New values are not remembered: at the
+// start of the bridge every value is reported as new.
 func (h *history) note(old, new *Datum) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An index knows what belongs to a Cap. It follows the tables.
+// An index finds the groups, links and data of a Cap. It follows the tables.
 type index struct {
 	mu   sync.RWMutex
 	caps map[string]*channel // by table key of the Cap
@@ -36,7 +36,7 @@ func newIndex() *index {
 	return &index{caps: make(map[string]*channel), knowing: make(map[skillKey]map[protocol.CapID]int)}
 }
 
-// knows counts that a Cap knows a skill once more, or once less.
+// knows counts one more reference of a Cap to a skill, or one less.
 func (x *index) knows(space protocol.SpaceID, id protocol.CapID, skill protocol.SkillID, more int) {
 	key := skillKey{space, skill}
 	of := x.knowing[key]

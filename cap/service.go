@@ -28,8 +28,8 @@ type Options struct {
 	Skills     Skills
 	Dispatcher Dispatcher // carries out group.dispatch
 	Rollouts   Rollouts   // the same where it has a plan, or the group a selector
-	// MembershipLost is told when a principal may have lost access to the
-	// channel of a Cap. It must not block.
+	// MembershipLost is called when a principal may have lost access to the channel
+	// of a Cap. It must not block.
 	MembershipLost func(protocol.SpaceID, protocol.CapID)
 
 	Topics   protocol.Topics

@@ -265,7 +265,7 @@ func (s *Service) Restore(ctx context.Context, p Snapshot) error {
 	return nil
 }
 
-// restore stores a record unless it is there as it is.
+// restore stores a record unless an equal one is there.
 func restore[T any](ctx context.Context, t records.Table[T], key string, v *T) error {
 	if old, _, ok := t.Get(key); ok && records.Same(old, v) {
 		return nil

@@ -57,8 +57,8 @@ func (s *Service) speaksFor(who *protocol.Principal, space protocol.SpaceID, ski
 	return yes
 }
 
-// check says why a skill may not take part in a scene: it or the Cap is not
-// there, or the two do not belong together.
+// check fails if a skill may not take part in a scene: it or the Cap is not there,
+// or the two do not belong together.
 func (s *Service) check(call *commands.Call, i id, skill protocol.SkillID) (Channel, error) {
 	space := call.Principal.Home()
 	channel, ok := s.opts.Channels.Channel(space, i.cap)

@@ -13,9 +13,9 @@ type Certificates interface {
 	// (docs/protocol.md#certificates): its issuer, its scope, its validity, and
 	// that the caller holds its key. A refusal has the code 2004 to 2009.
 	Authorize(ctx context.Context, call *commands.Call, need Need) (Grant, error)
-	// Current returns the certificate that counts in the place of an authorized
-	// one: itself, or its renewal once it has expired. Without any the error is
-	// 2005, 2006 or 2007.
+	// Current returns the valid certificate in the place of an authorized one:
+	// itself, or its renewal once it has expired. Without any the error is 2005,
+	// 2006 or 2007.
 	Current(serial protocol.Serial) (protocol.Serial, error)
 }
 

@@ -34,8 +34,8 @@ type Event struct {
 }
 
 // The names of the events. Beside those of the protocol there are three:
-// another RouteAgent is in charge, something else about a member changed, and
-// how the scene stands when the bridge starts.
+// another RouteAgent is in charge, something else about a member changed, and the
+// state of the scene when the bridge starts.
 const (
 	declaredEvent  = "scene.declared"
 	joinedEvent    = "scene.joined"
@@ -113,7 +113,7 @@ func roles(s *Scene) map[protocol.SkillID]string {
 	return all
 }
 
-// tell has an event published that says of which scene it is.
+// tell has an event published with the names of its scene.
 func (s *Service) tell(scene *Scene, name string, e Event) {
 	e.Type, e.Cap, e.Owner, e.Members = scene.Type, scene.Cap, scene.Owner, len(scene.Members)
 	s.news.Event(announcement{scene.Space, scene.id(), name, e})

@@ -17,9 +17,9 @@ const (
 	reasonNobodyIs = "no RouteAgent takes part"
 )
 
-// inCharge is the RouteAgent that is to be in charge of a scene: its owner,
-// else the backup that already is, else the first one that is there. Without
-// any, reason says why.
+// inCharge is the RouteAgent that is to be in charge of a scene: its owner, else
+// the backup that already is, else the first online one. Without any, reason is the
+// reason.
 func (s *Service) inCharge(scene *Scene) (acting protocol.SkillID, reason string) {
 	reason = reasonNobodyIs
 	for i := range scene.Members {

@@ -29,7 +29,7 @@ func (s *Service) enter(ctx context.Context, call *commands.Call, c declaration,
 	key := sceneKey(call.Principal.Home(), c.scene, c.cap)
 	if m.routes() {
 		d := Declaration{Scene: key, Space: call.Principal.Home(), Skill: c.skill, Principal: m.Principal}
-		s.Declared(d) // before anybody looks
+		s.Declared(d) // before the scene is checked
 		if s.opts.Declared != nil {
 			s.opts.Declared(ctx, d)
 		}
@@ -46,8 +46,8 @@ func (s *Service) enter(ctx context.Context, call *commands.Call, c declaration,
 	})
 }
 
-// A Declaration says that a RouteAgent has declared itself in a scene, which is a
-// sign of life.
+// A Declaration is the notice that a RouteAgent has declared itself in a scene,
+// which is a sign of life.
 type Declaration struct {
 	Scene     string           `json:"scene"` // key of its record
 	Space     protocol.SpaceID `json:"space"`
@@ -55,7 +55,7 @@ type Declaration struct {
 	Principal protocol.Party   `json:"principal"`
 }
 
-// Declared has the RouteAgent of a declaration count as being there for a while.
+// Declared has the RouteAgent of a declaration count as online for a while.
 func (s *Service) Declared(d Declaration) {
 	online := s.opts.Skills.RouteAgentOnline(d.Principal, d.Space, d.Skill)
 	s.leases.grant(seat{d.Scene, d.Skill}, lease{s.opts.Now().Add(s.opts.Patience), online})

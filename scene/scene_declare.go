@@ -46,7 +46,7 @@ type DeclareResult struct {
 }
 
 // Declare creates a scene or adds a skill to it. An equal second declaration
-// changes nothing; with another certificate, that one counts from then on.
+// changes nothing; with another certificate, that one is used from then on.
 func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
 	c := declaration{id: id{p.Scene, p.Cap}, skill: p.Skill, role: p.Role, owner: p.Owner, named: p.CertSN}
 	created := false

@@ -25,7 +25,7 @@ type Options struct {
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.
 	Retained func(filter string) iter.Seq2[string, protocol.SpaceID]
-	// MembershipLost is told when a principal may have lost the right to hear a
+	// MembershipLost is called when a principal may have lost the right to hear a
 	// scene. It must not block.
 	MembershipLost func(protocol.SceneType, protocol.CapID)
 
@@ -39,8 +39,8 @@ type Options struct {
 	// leads, and notices departures. Nil: from the start.
 	InCharge <-chan struct{}
 
-	// Declared tells the process that looks after the scenes of a RouteAgent that
-	// declares itself here, if that is another one. Nil if it is always this one.
+	// Declared notifies the process that looks after the scenes of a RouteAgent's
+	// declaration here, if that is another one. Nil if it is always this one.
 	Declared func(context.Context, Declaration)
 
 	Topics   protocol.Topics
@@ -123,8 +123,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// takeCharge gives those that lead time to come back, and has every scene looked
-// at.
+// takeCharge gives the RouteAgents in charge time to come back, and has every scene
+// checked.
 func (s *Service) takeCharge() {
 	until := s.opts.Now().Add(s.opts.Patience)
 	for key, scene := range s.opts.Scenes.All() {
@@ -135,7 +135,7 @@ func (s *Service) takeCharge() {
 	}
 }
 
-// begin has every scene told.
+// begin has the state of every scene published.
 func (s *Service) begin() {
 	s.news.Begin()
 	for key, scene := range s.opts.Scenes.All() {

@@ -92,7 +92,7 @@ type (
 	}
 )
 
-// tell shows what members are at and sends the events of a turn.
+// tell publishes the states of members and the events of a turn.
 func (r *run) tell(p *plan) {
 	var changed []memberEvent
 	for i := range p.batch.Updates {
@@ -133,7 +133,7 @@ func (r *run) atWork(i int, s State) bool {
 	return true
 }
 
-// keepTold keeps what a member told of its work, unless it is much.
+// keepTold keeps a member's report of its work, unless it is too long.
 func (r *run) keepTold(i int, data json.RawMessage) {
 	if len(data) > maxTold {
 		data = nil
@@ -144,7 +144,7 @@ func (r *run) keepTold(i int, data json.RawMessage) {
 }
 
 func (r *run) publish(name string, data any) {
-	if r.d.Rollout != "" { // which tells of its own progress
+	if r.d.Rollout != "" { // a rollout reports its own progress
 		return
 	}
 	raw, err := json.Marshal(data)

@@ -2,7 +2,7 @@ package dispatch
 
 import "github.com/aibridge/aibridge/protocol"
 
-// A Policy says when a dispatch is complete.
+// A Policy is the rule for the completion of a dispatch.
 type Policy string
 
 // The policies.
@@ -32,8 +32,8 @@ func (c *Completion) Validate() error {
 	return nil
 }
 
-// judge says how a dispatch stands with so many done and so many undecided of
-// a total, and whether its deadline has passed.
+// judge is the status of a dispatch with so many members of a total done and so
+// many open; past says that its deadline has passed.
 func (c Completion) judge(total, done, open int, past bool) Status {
 	open = max(open, 0)
 	over := open == 0 || past

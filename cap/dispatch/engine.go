@@ -33,10 +33,10 @@ type Options struct {
 	// Publish sends an event of a dispatch on its task's topic.
 	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID string
-	// Owner is this process among those that have dispatches at the same time, ""
-	// if it is the only one. Orphaned returns a function that says which of the
-	// owners that records named before it was called have ended, so that this one
-	// goes on in their place; nil: all.
+	// Owner names this process among those that have dispatches at the same time,
+	// "" if it is the only one. Orphaned returns a function that reports whether an
+	// owner has ended, of those that records named before the call, so that this
+	// one goes on in its place; nil: all have.
 	Owner    string
 	Orphaned func(ctx context.Context) (func(owner string) bool, error)
 
@@ -132,7 +132,7 @@ func (e *Engine) TakeOver(ctx context.Context) error {
 	}
 	e.mu.Unlock()
 	for _, r := range taken {
-		r.resume() // before anybody can answer
+		r.resume() // before any member can answer
 	}
 	for _, r := range taken {
 		go func() {
@@ -387,7 +387,7 @@ func (e *Engine) watch() {
 	}
 }
 
-// forget removes what ended too long ago.
+// forget removes dispatches that ended too long ago.
 func (e *Engine) forget() {
 	before := e.opts.Clock.Settled().Add(-e.opts.KeepFor).UnixMilli()
 	e.mu.Lock()
@@ -462,7 +462,7 @@ func (e *Engine) remove(id protocol.TaskID) error {
 	return nil
 }
 
-// replay is a run as the stored records tell it.
+// replay is a run as the stored records describe it.
 func (e *Engine) replay(d *Dispatch) *run {
 	r := newRun(e, d, d.fresh())
 	for ; ; r.next++ {

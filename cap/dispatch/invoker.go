@@ -7,11 +7,10 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// Skills tell what members can do and whether they can be asked.
+// Skills know the capabilities of members and whether those can be asked.
 type Skills interface {
-	// Prepare says why a skill would not take an invocation, and whether
-	// running it twice is as good as once. It is asked about skills that can
-	// be reached.
+	// Prepare fails if a skill would not take an invocation, and reports whether it
+	// is idempotent. It is called for skills that can be reached.
 	Prepare(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) (idempotent bool, err error)
 	// Choose picks the agent that an invocation of a skill would go to now,
 	// "" for one that is called without an agent. ok is whether it can be

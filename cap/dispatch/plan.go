@@ -13,9 +13,9 @@ import (
 // it.
 type plan struct {
 	batch  Batch
-	staged map[int]State // what the batch makes of seats
+	staged map[int]State // the states that the batch gives to seats
 
-	send   []int // to be asked, which is stored by then
+	send   []int // to be asked, once the intent is stored
 	recall []int // to be asked for their result
 	cancel []int // to be told to stop
 	await  []int // to be looked out for
@@ -29,7 +29,7 @@ type plan struct {
 	past  bool // the deadline is
 }
 
-// plan decides what the notes and the clock mean.
+// plan makes decisions of the notes and the time.
 func (r *run) plan() *plan {
 	p := &plan{staged: make(map[int]State), now: r.e.opts.Clock.Now(), past: r.past()}
 	r.noteMu.Lock()
@@ -106,7 +106,7 @@ func (r *run) decide(p *plan, n note) {
 	}
 }
 
-// answer decides what a member's answer means.
+// answer makes decisions of a member's answer.
 func (r *run) answer(p *plan, seat int, n ask.Notice, late bool) {
 	u := Update{Seat: seat, Late: late, Agent: r.members[seat].agent}
 	switch n.Kind {
@@ -119,7 +119,7 @@ func (r *run) answer(p *plan, seat int, n ask.Notice, late bool) {
 		u.State, u.Error = Rejected, failureOf(n.Err)
 	default:
 		if late && (n.Err.Code == protocol.TimedOut || n.Err.Code == protocol.Cancelled) {
-			return // says no more than is known
+			return // nothing new
 		}
 		u.State, u.Error = Failed, failureOf(n.Err)
 	}

@@ -139,7 +139,7 @@ type member struct {
 	at      int64
 	askedAt int64           // Unix milliseconds; 0 before it was asked
 	tries   int             // how often the request was sent; one at least if it was asked before a restart
-	told    json.RawMessage // what it told of its work last, while it is at it
+	told    json.RawMessage // its last report of its work, while it is running
 	late    bool
 	data    json.RawMessage
 	dropped bool
@@ -167,7 +167,7 @@ func (d *Dispatch) fresh() []member {
 	return members
 }
 
-// apply makes a member what an update says.
+// apply applies an update to a member.
 func (m *member) apply(u *Update) {
 	m.state, m.at, m.late, m.data, m.dropped, m.failure = u.State, u.At, u.Late, u.Data, u.Dropped, u.Error
 	if u.Asked {

@@ -26,7 +26,7 @@ type MemberView struct {
 	At      int64           // when it became so, Unix milliseconds
 	AskedAt int64           // when it was asked first, Unix milliseconds; 0 if it was not
 	Tries   int             // how often the request was sent to it; after a restart at least
-	Told    json.RawMessage // what it told of its work last, while it is at it
+	Told    json.RawMessage // its last report of its work, while it is running
 	Late    bool            // it answered when the dispatch had ended
 	Data    json.RawMessage
 	Dropped bool // there was more data than is kept
@@ -55,7 +55,7 @@ func (e *Engine) OwnerOf(id protocol.TaskID) (owner string, ok bool) {
 	return d.Owner, true
 }
 
-// Counts tells how many members of a dispatch are in which state.
+// Counts are the numbers of members of a dispatch by state.
 func (e *Engine) Counts(id protocol.TaskID) (map[State]int, bool) {
 	if r := e.find(id); r != nil {
 		return r.counts(), true
@@ -124,7 +124,7 @@ func (r *run) view(withMembers bool) View {
 	return v
 }
 
-// counts is the number of members that are in which state.
+// counts is the number of members by state.
 func (r *run) counts() map[State]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

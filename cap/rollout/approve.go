@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Question asks people whether the others may be asked after the canary.
+// A Question asks operators whether the rollout may go on after the canary.
 type Question struct {
 	ID      string // the same however often it is asked
 	Rollout *Rollout

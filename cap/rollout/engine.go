@@ -246,7 +246,7 @@ func (e *Engine) parts(r *Rollout) iter.Seq2[int, *Part] {
 	}
 }
 
-// event tells of a rollout on its task's topic.
+// event publishes an event of a rollout on its task's topic.
 func (e *Engine) event(r *Rollout, seq uint64, name string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {

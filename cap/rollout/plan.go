@@ -8,7 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Plan says how a rollout proceeds. Its fields are params of group.dispatch.
+// A Plan holds the pace, canary and bounds of a rollout. Its fields are params of
+// group.dispatch.
 type Plan struct {
 	Rollout    *Pace     `json:"rollout,omitempty" doc:"pace at which members are asked; as fast as they answer when absent"`
 	Abort      []Abort   `json:"abort,omitempty" len:"1-3" doc:"time at which it stops by itself; never when absent"`
@@ -19,7 +20,7 @@ type Plan struct {
 	Continuous bool      `json:"continuous,omitempty" doc:"whoever the group's selector chooses later, until valid_until, is asked too"`
 }
 
-// A Pace says how fast members are asked.
+// A Pace bounds the rate at which members are asked.
 type Pace struct {
 	Rate        int          `json:"rate_per_minute,omitempty" range:"1-100000" doc:"members asked in a minute; with exponential, the most it grows to"`
 	Exponential *Exponential `json:"exponential,omitempty" doc:"a rate that grows with success"`
@@ -63,7 +64,7 @@ const (
 	maxBackoff  = 24 * time.Hour
 )
 
-// Given reports whether a plan says anything.
+// Given reports whether any field of a plan is set.
 func (p *Plan) Given() bool {
 	return p.Rollout != nil || p.Abort != nil || p.Retry != nil || p.Window != nil || !p.ScheduleAt.IsZero() || !p.ValidUntil.IsZero() || p.Continuous
 }

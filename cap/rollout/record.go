@@ -72,7 +72,7 @@ type Rollout struct {
 	Parts    int     `json:"parts"`
 	Passed   bool    `json:"passed,omitempty"`   // the canary
 	Approval string  `json:"approval,omitempty"` // of the canary
-	Forgiven Counts  `json:"forgiven,omitzero"`  // what no criterion counts any more
+	Forgiven Counts  `json:"forgiven,omitzero"`  // outcomes that no criterion counts any more
 	Round    int     `json:"round,omitempty"`    // how often ended members were queued again
 	Again    []State `json:"again,omitempty"`    // which, the last time
 	Lost     int     `json:"lost,omitempty"`     // parts that the store has lost
@@ -214,7 +214,7 @@ func (c *Counts) begun() int { return c.ended() + c.InProgress + c.Retried }
 // total is the number of all.
 func (c *Counts) total() int { return c.Queued + c.InProgress + c.ended() + c.Removed + c.Cancelled }
 
-// on is the number of those that ended so that it counts for an abort.
+// on is the number of members whose end counts for an abort.
 func (c *Counts) on(end string) int {
 	switch end {
 	case "failed":

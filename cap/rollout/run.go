@@ -25,7 +25,7 @@ type run struct {
 	letGo context.CancelFunc
 
 	mu      sync.Mutex
-	counts  Counts // which the worker alone changes
+	counts  Counts // changed by the worker alone
 	counted bool
 	over    []protocol.TaskID // waves that have ended
 
@@ -84,9 +84,8 @@ func (r *run) part(n int) (p *Part, revision uint64, ok bool) {
 	return p, revision, ok
 }
 
-// see takes note of a part as it is stored. A write may be made although the store
-// did not confirm it: so the stored part counts, and a wave that is found in it is
-// continued.
+// see takes note of a part as it is stored. An unconfirmed write may have been
+// made: so the stored part is used, and a wave that is found in it is continued.
 func (r *run) see(n int, p *Part, revision uint64) {
 	for len(r.seen) <= n {
 		r.seen = append(r.seen, seen{})
@@ -263,7 +262,7 @@ func (r *run) turn(rec *Rollout) (wait time.Duration, err error) {
 	return r.ask(rec)
 }
 
-// heedGrant wakes the run when the caller's credential counts no more.
+// heedGrant wakes the run when the caller's credential is no longer valid.
 func (r *run) heedGrant(rec *Rollout) (stop func() bool) {
 	return r.e.opts.Grants.OnEnd(rec.Caller.Grant, func(error) { r.signal() })
 }

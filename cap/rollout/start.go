@@ -77,8 +77,8 @@ func (e *Engine) storeMembers(ctx context.Context, r *Rollout, from int, members
 	return from, nil
 }
 
-// hasRoom says why there is no room for another rollout. What ended first makes
-// room; of all that there may be, one space has half.
+// hasRoom fails if there is no room for another rollout. The one that ended first
+// makes room; one space may have half of all.
 func (e *Engine) hasRoom(r *Rollout, members int) error {
 	e.mu.Lock()
 	closed := e.closed

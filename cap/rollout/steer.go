@@ -44,8 +44,8 @@ func (e *Engine) Pause(ctx context.Context, id protocol.TaskID, reason string) (
 	})
 }
 
-// Resume goes on with a rollout that is paused, or has stopped by itself: what
-// has happened until now stops it no more, and a canary that failed is passed.
+// Resume goes on with a rollout that is paused, or has stopped by itself: failures
+// until now no longer stop it, and a failed canary is passed.
 func (e *Engine) Resume(ctx context.Context, id protocol.TaskID) (*Rollout, error) {
 	counts, _ := e.Counts(id)
 	return e.change(ctx, id, func(r *Rollout) error {

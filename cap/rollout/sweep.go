@@ -28,7 +28,7 @@ func (e *Engine) sweep() {
 	}
 }
 
-// forget removes what ended too long ago, and members without a rollout.
+// forget removes rollouts that ended too long ago, and members without a rollout.
 func (e *Engine) forget() {
 	before := e.opts.Clock.Settled().Add(-e.opts.KeepFor).UnixMilli()
 	for _, r := range e.opts.Rollouts.All() {
@@ -48,8 +48,8 @@ func (e *Engine) forget() {
 	}
 }
 
-// forgetOldest removes ended rollouts of those that count until these keep few
-// enough members, and reports whether they do.
+// forgetOldest removes ended rollouts that counts selects until the selected ones
+// keep few enough members, and reports whether they do.
 func (e *Engine) forgetOldest(counts func(*Rollout) bool, most int) bool {
 	var ended []*Rollout
 	kept := 0

@@ -39,7 +39,7 @@ func (e *Engine) Get(id protocol.TaskID) (View, bool) {
 	return v, true
 }
 
-// Counts tells how many members of a rollout are in which state.
+// Counts are the numbers of members of a rollout by state.
 func (e *Engine) Counts(id protocol.TaskID) (Counts, bool) {
 	if r := e.find(id); r != nil {
 		if c, ok := r.known(); ok {

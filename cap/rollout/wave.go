@@ -239,7 +239,7 @@ func (r *run) takeOne(rec *Rollout, m *Member, end *dispatch.MemberView) {
 	}
 }
 
-// briefly is an error as it is kept of a member of many.
+// briefly is a shortened error, to be kept for one of many members.
 func briefly(f *dispatch.Failure) *dispatch.Failure {
 	if f == nil {
 		return nil
