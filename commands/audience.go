@@ -17,14 +17,14 @@ type ReturnAddress struct {
 	QoS         byte   `json:"qos,omitempty"`
 }
 
-// An Addressed audience can be told more after the answer.
+// An Addressed audience can get messages after the answer.
 type Addressed interface {
 	Audience
 	ReturnAddress() ReturnAddress
 }
 
-// ReturnAddress is the place where the caller can be told more after the answer, nil if
-// it cannot. It is for the handler of the call.
+// ReturnAddress is the address for messages to the caller after the answer, nil if
+// there is none. It is for the handler of the call.
 func (c *Call) ReturnAddress() *ReturnAddress {
 	a, ok := c.audience.(Addressed)
 	if !ok {

@@ -11,22 +11,22 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An Auditor is told how calls ended. Its methods are called on the path of
-// every call: they must be quick and must not block.
+// An Auditor records the ends of calls. Its methods are called on the path of every
+// call: they must be quick and must not block.
 type Auditor interface {
 	// Wants reports whether calls with such an outcome are recorded. Code is ""
 	// for success; effect is [Read] if there is no such command.
 	Wants(effect Effect, code protocol.Code) bool
-	// Admit says whether a call that changes something can be recorded when
-	// it is done. If not, it is not run and the caller gets the error.
+	// Admit fails if a call that changes something could not be recorded at its
+	// end. Then it is not run and the caller gets the error.
 	Admit() error
 	// Audit records a call that ended. It must not keep a.Params.
 	Audit(a Audited)
 }
 
-// An Audited is an [Auditor]'s view of a call. A call whose time ran
-// out while its handler was at work is told twice: when the caller was
-// answered, and, as Late, when the handler was done.
+// An Audited is an [Auditor]'s view of a call. A call whose time ran out while its
+// handler was at work is recorded twice: when the caller was answered, and, as
+// Late, when the handler was done.
 type Audited struct {
 	At        time.Time
 	Principal *protocol.Principal // nil if there is none
@@ -36,7 +36,7 @@ type Audited struct {
 	Door      string
 	Address   netip.Addr // the zero Addr if not known
 	Command   string     // "" if the request was not understood
-	Action    string     // what policy decided on
+	Action    string     // the action that policy decided on
 	Effect    Effect
 	Resource  Resource        // zero unless the parameters were understood
 	Params    json.RawMessage // valid JSON, or empty
@@ -44,9 +44,9 @@ type Audited struct {
 	Loggable  []string        // names of the parameters that may be recorded as they are
 	Err       *protocol.Error // nil for success
 	Executed  bool            // the handler ran, so that Err, if any, is the handler's
-	Async     bool            // the outcome is that of a task, told after its start was
+	Async     bool            // the outcome is that of a task, recorded after its start was
 	Late      bool
-	Held      bool // the answer does not leave before the auditor was told to record its entries
+	Held      bool // the answer is not sent before the auditor has been called to keep its entries
 }
 
 // The kinds of audited outcomes.
@@ -56,7 +56,7 @@ const (
 	auditLate          // of a call that was answered before
 )
 
-// audit tells the auditor, if any, how a call ended.
+// audit records the end of a call with the auditor, if there is one.
 func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 	auditor := r.opts.Auditor
 	if auditor == nil || out.repeat {

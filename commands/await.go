@@ -10,8 +10,8 @@ import (
 )
 
 // Await is Handle for callers that write the response at once: take is called
-// once, on any goroutine and before Await returns, and must not block. What it is
-// given is good until it returns, so that the call can be used again.
+// once, on any goroutine and before Await returns, and must not block. The response
+// is valid until take returns, so that the call can be used again.
 func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Response)) {
 	w := waiters.Get().(*waiter)
 	w.take = take

@@ -67,8 +67,8 @@ func (b *backlog) first() *Call {
 	return b.calls[0]
 }
 
-// went is told that the first call was tried. It takes it out, unless it has to
-// wait on, and reports whether it did.
+// went notes that the first call was tried. It takes it out, unless it has to go on
+// waiting, and reports whether it did.
 func (b *backlog) went() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,7 +36,7 @@ type Call struct {
 	// Fixed before the call can be answered.
 	router  *Router
 	request *protocol.Request
-	own     struct { // what most calls need once
+	own     struct { // the parts that most calls need once
 		callContext
 		request  protocol.Request
 		response protocol.Response
@@ -57,12 +57,12 @@ type Call struct {
 	joins   *entry       // the same of one that waits for another; guarded by the ledger
 	untried bool         // the handler was not reached, so that a repeat may run it
 	first   bool         // its claim was the first of all processes'
-	confirm func() error // says why it is not to run after all; nil of most
+	confirm func() error // fails if it is not to run after all; nil for most
 
 	holds     atomic.Int32 // the holds of its handler, and of readers that may look at it when it has ended
 	again     bool         // its handler keeps nothing of it
 	postponed bool         // has been in the backlog
-	free      func()       // what belongs to the door
+	free      func()       // releases the door's part
 	spare     spare
 
 	plan     *plan           // the call was prepared by, nil of others
@@ -86,7 +86,7 @@ type Call struct {
 	unwatch   func() bool // of the audience; fixed before the call can be answered
 	abandoned atomic.Bool // by its audience
 
-	acted    atomic.Bool // has begun what must not be done twice
+	acted    atomic.Bool // has begun an effect that must not happen twice
 	answered atomic.Bool
 	children atomic.Uint32 // ids given to calls on behalf of this one
 	seq      atomic.Uint64 // of events

@@ -9,7 +9,7 @@ import (
 )
 
 // A Digest is a keyed hash of the bytes of params, cut short. It is the
-// fingerprint of a request, is in its claim, and stands in its audit entry.
+// fingerprint of a request, and part of its claim and its audit entry.
 type Digest [16]byte
 
 // String is the digest in hexadecimal digits.

@@ -6,8 +6,8 @@ import (
 )
 
 // horizon is the number of seconds ahead that the expiry tells apart. It covers the
-// longest timeout and the usual skew; what expires later is looked at then
-// and put off again.
+// longest timeout and the usual skew; later expiries are looked at then and put off
+// again.
 const horizon = 1024
 
 // An expiry holds the records of the ledger by the second in which they

@@ -18,8 +18,8 @@ type Extensions struct {
 }
 
 // A Parser understands request bodies that are not envelopes of the bridge
-// dialect, or rewrites those that are. It is asked on the message path and
-// must not block.
+// dialect, or rewrites those that are. It is called for every message and must not
+// block.
 type Parser interface {
 	// Parse returns the request in a body, nil if the body is not of this
 	// extension. The body must not be kept. On an error the request, if any, names
@@ -34,8 +34,8 @@ type PermissionCheck interface {
 	Check(ctx context.Context, call *Call, action string, on Resource) error
 }
 
-// A MessageProcessor stands around the handlers of all commands. It runs the
-// rest of the call by next, at most once, or answers itself.
+// A MessageProcessor wraps the handlers of all commands. It runs the rest of the
+// call by next, at most once, or answers itself.
 type MessageProcessor interface {
 	Process(ctx context.Context, call *Call, params json.RawMessage, next Next) (json.RawMessage, error)
 }

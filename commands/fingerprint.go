@@ -9,11 +9,11 @@ import (
 
 // A fingerprinter recognises repeated requests by their command and the bytes of
 // their params (docs/protocol.md#request). Fingerprints of one fingerprinter are
-// comparable; they say nothing to another process. Claims do.
+// comparable; other processes cannot compare them, but they can compare claims.
 type fingerprinter struct {
 	seed     maphash.Seed
 	digester Digester
-	key      [keyMark]byte // tells digests made with one key from those of another
+	key      [keyMark]byte // identifies the key of the digests
 }
 
 // The hash of a claim consists of the digest of params, a mark of the command, and
@@ -46,8 +46,9 @@ func (f fingerprinter) claim(command *Command, d Digest) (hash [sha256.Size]byte
 	return hash
 }
 
-// comparable reports whether a claim was made with the key of this process. That
-// of an earlier version, or of a bridge with another key, says nothing of params.
+// comparable reports whether a claim was made with the key of this process. A claim
+// of an earlier version, or of a bridge with another key, cannot be compared with
+// params.
 func (f fingerprinter) comparable(claim [sha256.Size]byte) bool {
 	return [keyMark]byte(claim[sha256.Size-keyMark:]) == f.key
 }

@@ -23,7 +23,7 @@ func newInFlight(most int) *inFlight {
 	return &inFlight{most: most, of: make(map[protocol.Party]int), empty: make(chan struct{})}
 }
 
-// An admission says whether a call was taken.
+// An admission is the decision whether a call is taken.
 type admission uint8
 
 const (
@@ -65,7 +65,7 @@ func (f *inFlight) enter(c *Call) admission {
 	return taken
 }
 
-// leave is told that a call is done. Calls that never entered are ignored.
+// leave ends the place of a call. Calls that never entered are ignored.
 func (f *inFlight) leave(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

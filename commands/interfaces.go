@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Claim says that a request was taken up. It outlives the process, so that
-// the request is never run a second time.
+// A Claim records that a request was taken up. It outlives the process, so that the
+// request is never run a second time.
 type Claim struct {
 	Principal string // its party, see [protocol.Party.String]
 	RequestID string
@@ -33,8 +33,8 @@ type Claims interface {
 type SharedClaims interface {
 	Claims
 	// Settle stores the answer to a request whose claim was the first, for a repeat
-	// elsewhere. An empty answer says that the request was run with an unknown outcome;
-	// nil gives the claim up, since the request was not run.
+	// elsewhere. An empty answer means that the request was run with an unknown
+	// outcome; nil gives the claim up, since the request was not run.
 	Settle(c Claim, answer []byte)
 }
 
@@ -51,11 +51,10 @@ type Taken struct{ Answer []byte }
 
 func (*Taken) Error() string { return "another process has run the request" }
 
-// Credentials says whether what callers came in with is still good. It is asked
-// about every call and every part of a call, on the message path, and must be
-// fast.
+// Credentials checks whether the credentials of callers are still valid. It is
+// called for every call and every part of a call, and must be fast.
 type Credentials interface {
-	// Check says why a principal may not go on: 2002, 2006, 2007.
+	// Check fails if a principal may not go on: 2002, 2006, 2007.
 	Check(who *protocol.Principal) error
 	// The authority judges calls that outlive their request.
 	grant.Authority

@@ -134,7 +134,7 @@ func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 	return execute, e, outcome{}
 }
 
-// again says what became of a request that is finished.
+// again is the verdict for a repeat of a finished request.
 func (l *ledger) again(c *Call, r *record, hash uint64) (verdict, *entry, outcome) {
 	same := r.hash == hash
 	if r.state == claimed {
@@ -210,8 +210,8 @@ func (l *ledger) withdraw(c *Call) bool {
 }
 
 // remember enters a request that an earlier process took up. If that was one
-// of an earlier version, the claim does not tell the kind of its principal, and
-// is of every kind.
+// of an earlier version, the claim lacks the kind of its principal, and counts for
+// every kind.
 func (l *ledger) remember(c Claim, now time.Time) {
 	var who protocol.Party
 	if who.UnmarshalText([]byte(c.Principal)) != nil {

@@ -18,8 +18,7 @@ import (
 
 // Extension is the family of the actions and the type of the resources of
 // commands that agents have registered: acme.blink is extension:acme.blink to
-// policy, so that no name of theirs means anything that policies say of the
-// bridge's own.
+// policy, so that policies about the bridge's own commands never match their names.
 const Extension = "extension"
 
 // A Namespace is a family of commands that an agent has registered with

@@ -81,7 +81,7 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 // Other faults of them are found later.
 func asksToStream(params []byte) bool {
 	if !bytes.Contains(params, []byte(`"stream"`)) && bytes.IndexByte(params, '\\') < 0 {
-		return false // as most say nothing of it, nor in other letters
+		return false // as most do not name it, in any case
 	}
 	var p struct {
 		Stream bool `json:"stream"`
@@ -269,7 +269,7 @@ func (r *Router) find(c *Call) error {
 	return nil
 }
 
-// authorize says why a call may not be run.
+// authorize fails if a call may not be run.
 func (r *Router) authorize(c *Call, on Resource) error {
 	if c.SenderID != c.Principal.ID && !c.claims {
 		if err := r.opts.Authorizer.ActFor(c.ctx, c.Principal, c.SenderID); err != nil {
@@ -282,8 +282,7 @@ func (r *Router) authorize(c *Call, on Resource) error {
 	return r.allow(c.ctx, c, c.command.Action, on)
 }
 
-// allow says why a call may not do something, whether that is its command or
-// a part of it.
+// allow fails if a call may not do an action, be it its command or a part of it.
 func (r *Router) allow(ctx context.Context, c *Call, action string, on Resource) error {
 	if err := r.opts.Credentials.Check(c.Principal); err != nil {
 		return err
@@ -349,8 +348,8 @@ func (r *Router) claim(c *Call) error {
 	return c.confirmed()
 }
 
-// confirmed says why a call is not to be run after all: nothing is executed late, or
-// when the caller does not want it any more.
+// confirmed fails if a call is not to be run after all: it would be late, or the
+// caller does not want it any more.
 func (c *Call) confirmed() error {
 	if c.confirm != nil {
 		if err := c.confirm(); err != nil {

@@ -17,12 +17,12 @@ type Prepared interface {
 	// Begin starts a call as a [Starter] does, with the member that was left out,
 	// a JSON object that is not checked yet. The result that done gets is JSON and
 	// good until done returns. It reports false, and has done nothing, if the call
-	// has to go the usual way. What it keeps in a [Room] is used again.
+	// has to go the usual way. The memory that it keeps in a [Room] is used again.
 	Begin(ctx context.Context, call *Call, params json.RawMessage, done func(json.RawMessage, error)) bool
 }
 
-// A Preparer works out what calls with the same params have in common. It
-// reports false for params whose calls go the usual way.
+// A Preparer prepares the part that calls with the same params share. It reports
+// false for params whose calls go the usual way.
 type Preparer[P any] func(params P) (Prepared, bool)
 
 // NewPrepared declares a command like [NewAsync] whose calls can be prepared.
@@ -58,16 +58,17 @@ type permission struct {
 	until time.Time
 }
 
-// A LastingAuthorizer is a [CallAuthorizer] that tells how long what it allows
-// is allowed.
+// A LastingAuthorizer is a [CallAuthorizer] that returns how long its permission
+// holds.
 type LastingAuthorizer interface {
 	CallAuthorizer
 	// Epoch moves before a change is acknowledged after which it may decide
 	// otherwise. It is asked about every call.
 	Epoch() uint64
-	// AuthorizeUntil is AuthorizeCall that tells until when every call is allowed
-	// that comes in the same way, for the same principal, action and resource,
-	// while the epoch does not move. The zero time says nothing of other calls.
+	// AuthorizeUntil is AuthorizeCall that returns the time until which all calls
+	// are allowed that come in the same way, for the same principal, action and
+	// resource, while the epoch does not move. The zero time allows this call
+	// alone.
 	AuthorizeUntil(call *Call, action string, on Resource) (time.Time, error)
 }
 

@@ -29,15 +29,16 @@ const maxSpareParams = 16 << 10
 // A Room is the working memory of a [Prepared] for a call. It is used again with the
 // call.
 type Room interface {
-	// Empty forgets what the room held.
+	// Empty clears the room.
 	Empty()
 }
 
 // Room is the room that [Call.Leave] left of an earlier call, nil if there is none.
 func (c *Call) Room() Room { return c.spare.room }
 
-// Leave says that the caller looks at the call no more once done has returned, nor does
-// any reader that does not hold it. It is called before done, which has no error then.
+// Leave promises that the caller does not use the call once done has returned, nor
+// does any reader that does not hold it. It is called before done, which has no
+// error then.
 func (c *Call) Leave(room Room) { c.again, c.spare.room = true, room }
 
 // Hold keeps the call from being used again until Release. It is for readers that may

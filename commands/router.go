@@ -28,7 +28,7 @@ type RouterOptions struct {
 	Auditor     Auditor     // nil records nothing
 	Limiter     Limiter     // nil bounds no caller
 	Claims      Claims      // nil keeps claims no longer than the process lives
-	Digester    Digester    // of params; nil makes digests that say nothing to a later process
+	Digester    Digester    // of params; nil makes digests that a later process cannot compare
 	// ClaimDigester makes the digests of params in [SharedClaims], with a key that
 	// all processes have.
 	ClaimDigester Digester
@@ -53,7 +53,7 @@ type RouterOptions struct {
 	Refused func(*Call, *protocol.Error)
 
 	BridgeID      string          // sender_id of answers, default "aibridge"
-	Doors         *Doors          // that bridge.describe tells of; optional
+	Doors         *Doors          // the ports shown by bridge.describe; optional
 	Workers       int             // calls that run at once, parked ones not counted; default 64, or 8 per processor
 	MaxInFlight   int             // calls that were taken and are not done, of one principal half as many; default 16384
 	MaxRemembered int             // finished requests known for repeats, default 524288
@@ -107,7 +107,7 @@ type Inbound struct {
 	Audience    Audience              // waits for the answer, nil if it is not known
 	Matched     bool                  // the door matches the answer with the request, which then needs no id, see [protocol.Request.DecodeMatched]
 	Batched     bool                  // more may follow at once, and then Flush is called
-	Held        bool                  // no answer leaves before the auditor was told to record its entries
+	Held        bool                  // no answer is sent before the auditor has been called to keep its entries
 	Plans       *Plans                // of the connection it came over, nil without any
 	Free        func()                // called, if not nil, when Reply, Emit and Audience are not looked at any more; of most requests only
 	Depth       int                   // calls of tools by models that it is within, as far as is known
@@ -265,8 +265,8 @@ func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 	return r.handle(ctx, in, func(c *Call) bool { return c.command != nil && c.command.Abandonable })
 }
 
-// handle waits for the response to a request until ctx ends. Then it abandons
-// the call if that says so, and returns the error of ctx.
+// handle waits for the response to a request until ctx ends. Then it abandons the
+// call if the command is abandonable, and returns the error of ctx.
 func (r *Router) handle(ctx context.Context, in Inbound, abandon func(*Call) bool) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
 	in.kept, in.Batched = true, true

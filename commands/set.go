@@ -59,8 +59,8 @@ func (s *Set) Nearest(name string) (string, bool) {
 	return schema.Nearest(name, slices.Values(slices.Sorted(maps.Keys(s.byName))))
 }
 
-// CheckMeanings names every field of params and results that does not say its
-// meaning. A set works without; the documentation of a bridge does not.
+// CheckMeanings names every field of params and results without a doc tag. A set
+// works without them; the documentation of a bridge does not.
 func (s *Set) CheckMeanings() error {
 	var errs []error
 	for c := range s.All() {

@@ -15,8 +15,8 @@ type settled struct {
 	Warnings []string        `json:"warnings,omitempty"`
 }
 
-// settleClaim tells other processes what became of a request that was claimed
-// here, or that it may be claimed again.
+// settleClaim stores the outcome of a request that was claimed here for other
+// processes, or gives the claim up.
 func (r *Router) settleClaim(c *Call, out outcome, forgotten bool) {
 	claim := c.claim()
 	if forgotten {
@@ -26,8 +26,7 @@ func (r *Router) settleClaim(c *Call, out outcome, forgotten bool) {
 	r.shared.Settle(claim, r.sealed(claim, out))
 }
 
-// sealed is an outcome as other processes get it, empty if there is no way to
-// tell them.
+// sealed is an outcome as other processes get it, empty if it cannot be passed on.
 func (r *Router) sealed(claim Claim, out outcome) []byte {
 	s := settled{Result: out.result, Warnings: out.warnings}
 	if e := out.err; e != nil {

@@ -55,7 +55,7 @@ type Spec struct {
 	Aliases []string // old names, answered with a deprecation warning (docs/protocol.md#old-forms)
 	Summary string   // one sentence
 	Effect  Effect
-	Action  string          // what policy decides on, family:verb
+	Action  string          // the action that policy decides on, family:verb
 	Async   bool            // takes params.async: answers at once with a task_id
 	Streams bool            // takes params.stream: sends events as if metadata.events asked for them
 	Traced  bool            // has others do work: a call without a trace_id gets one, which its answer and all that work have

@@ -56,13 +56,13 @@ type follower struct {
 	mu     sync.Mutex
 	over   bool
 	at     uint64    // number of the last event that it was let have, or that is not for it
-	missed bool      // events; it is still to be told
-	told   time.Time // when something was sent last
+	missed bool      // events were missed; the follower is still to be told
+	told   time.Time // the time of the last message
 	unhook func() bool
 }
 
-// follow begins to hand events to a caller. It ends shortly before the time of
-// the call does, so that the last answer says where to go on.
+// follow begins to hand events to a caller. It ends shortly before the time of the
+// call does, so that the last answer has the cursor to go on from.
 func (f *Feed) follow(ctx context.Context, call *commands.Call, p FollowParams, done func(FollowResult, error)) {
 	now := time.Now()
 	left := call.Deadline.Sub(now)
@@ -81,7 +81,7 @@ func (f *Feed) follow(ctx context.Context, call *commands.Call, p FollowParams, 
 	w.unhook = context.AfterFunc(ctx, func() { w.end(f, context.Cause(ctx)) })
 	w.mu.Unlock()
 	if p.Stream {
-		w.emit(f, nil) // says at once that it is heard, and from where on
+		w.emit(f, nil) // confirms the subscription at once, with its cursor
 	}
 	f.signal()
 }

@@ -1,8 +1,7 @@
-// Package feed is one live stream of what happens on a bridge: agents that come
-// and go, tasks, approvals, workflows, Caps, scenes. It serves callers that do
-// not speak MQTT, such as a browser: event.follow hands them the events that
-// the bridge publishes on its event topics, and an interrupted stream goes on
-// where it ended.
+// Package feed is one live stream of the events of a bridge: agents that come and
+// go, tasks, approvals, workflows, Caps, scenes. It serves callers that do not
+// speak MQTT, such as a browser: event.follow hands them the events that the bridge
+// publishes on its event topics, and an interrupted stream goes on where it ended.
 //
 // A follower hears what it could hear as an MQTT client, no more: an event that is for
 // it, on a topic that it may subscribe to, both judged when it is sent. The latest events
@@ -35,7 +34,7 @@ type Options struct {
 	Most  int           // events kept, default 8192
 	Bytes int           // of these, default 8 MiB
 	Pace  time.Duration // events are handed on this often at most, default 50 ms
-	Beat  time.Duration // a follower that hears nothing is told so this often, default 10 s
+	Beat  time.Duration // interval of the messages to a follower without events, default 10 s
 }
 
 func (o *Options) setDefaults() {
@@ -60,7 +59,7 @@ func (o *Options) setDefaults() {
 // run.
 type Feed struct {
 	Options
-	process string // tells the cursors of one process from those of another
+	process string // identifies the process of a cursor
 
 	wake chan struct{} // holds one token while there is something to hand on
 

@@ -18,9 +18,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Page says which part of a list is wanted. It is the part of the params that
-// all list commands have in common. The parameter "sort" is each command's own,
-// as its tag names the columns.
+// A Page selects a part of a list. All list commands have these params. The
+// parameter "sort" is each command's own, as its tag names the columns.
 type Page struct {
 	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number to return at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-1024" doc:"next_cursor of the page before"`
@@ -49,12 +48,12 @@ func (k Key) compare(other Key) int {
 
 // An Order holds the columns that a list can be sorted by.
 type Order[T any] struct {
-	// ID tells items apart. Items with equal keys are in the order of their ids.
+	// ID is the id of an item. Items with equal keys are in the order of their ids.
 	ID func(T) string
 	// Keys are the columns by name, besides the id.
 	Keys map[string]func(T) Key
-	// Default is the order of a list that was not told one: the name of a
-	// column, or "id", with a minus before it for the highest first.
+	// Default is the order of a list without a given one: the name of a column, or
+	// "id", with a minus before it for the highest first.
 	Default string
 }
 
@@ -129,7 +128,7 @@ func (c column[T]) compare(a, b position) int {
 	return order
 }
 
-// cursor is a position as a text: the id alone where it says everything.
+// cursor is a position as a text: the id alone where that suffices.
 func (c column[T]) cursor(p position) string {
 	if c.key == nil {
 		return p.id

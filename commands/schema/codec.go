@@ -26,7 +26,7 @@ type node interface {
 	decode(d *decoder, v reflect.Value)
 	// encode appends v as JSON.
 	encode(dst []byte, v reflect.Value) ([]byte, error)
-	// schema describes what decode accepts.
+	// schema describes the values that decode accepts.
 	schema() *object
 }
 

@@ -11,7 +11,7 @@ type Field struct {
 	Path     string // skill.capabilities[].name, labels.*
 	Type     string // string, integer, list of strings, any
 	Limits   string // "1 to 64 characters", "one of a, b"; "" for none
-	Required bool   // in what holds it
+	Required bool   // in the object that holds it
 	Default  string // JSON, "" for none
 	Doc      string
 }
@@ -82,7 +82,7 @@ func plural(name string) string {
 	return name + "s"
 }
 
-// limitsOf says in words what a schema demands beyond the type.
+// limitsOf is the demands of a schema beyond the type, in words.
 func limitsOf(o *object) string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

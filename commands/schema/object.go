@@ -76,7 +76,8 @@ func writeValue(b *bytes.Buffer, value any) error {
 	return enc.Encode(value)
 }
 
-// own returns what a type's own schema has beyond the members, in its order.
+// own returns the keywords of a type's own schema that are not among the members, in its
+// order.
 func (o *object) own() []member {
 	dec := json.NewDecoder(bytes.NewReader(o.verbatim))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {

@@ -64,7 +64,7 @@ func (n *stringNode) decode(d *decoder, v reflect.Value) {
 	v.SetString(s)
 }
 
-// wrong says which limit a string breaks.
+// wrong is the reason why a string is refused, "" if it is not.
 func (n *stringNode) wrong(s string) string {
 	if n.rule != nil && !n.plain(s) {
 		if reason := n.rule.Check(s); reason != "" {

@@ -31,7 +31,7 @@ type tags struct {
 	limits map[string]string
 }
 
-// An omission says when encoding leaves a field out.
+// An omission is the rule by which encoding leaves a field out.
 type omission uint8
 
 const (

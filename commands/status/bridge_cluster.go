@@ -29,7 +29,7 @@ type Cluster struct {
 	Working  string   `json:"working" enum:"one,all" doc:"number of bridges of the cluster that work at a time"`
 }
 
-// A Store says where the state of a bridge is.
+// A Store is the place of the state of a bridge.
 type Store string
 
 // The places for a bridge's state.
@@ -76,13 +76,13 @@ type Part struct {
 	Why  string `json:"why,omitempty" doc:"reason why it does not; absent if it does"`
 }
 
-// A Check says why a part does not work, or nil.
+// A Check returns the reason why a part does not work, or nil.
 type Check struct {
 	Name  string
 	Check func() error
 }
 
-// ShowCluster shows what the bridge knows of its place among others.
+// ShowCluster shows the bridge's place in its cluster.
 func (s *Service) ShowCluster(context.Context, *commands.Call, ClusterParams) (ClusterResult, error) {
 	result := ClusterResult{BridgeID: s.BridgeID, Cluster: s.Cluster, Members: []cluster.Member{}, Parts: []Part{}}
 	if s.Members != nil {

@@ -22,7 +22,7 @@ type ConfigResult struct {
 	Settings []Setting `json:"settings" doc:"all settings, in the order of the documentation"`
 }
 
-// A Setting is one thing that a bridge can be told.
+// A Setting is one setting of a bridge.
 type Setting struct {
 	Name    string `json:"name" doc:"path of the setting in the file, such as log.level"`
 	Value   any    `json:"value" doc:"setting; of addresses without passwords, of issuers and MCP servers their names only"`

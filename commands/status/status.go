@@ -1,5 +1,5 @@
-// Package status tells how a bridge has been during the last hour: bridge.status
-// shows a few readings, such as the messages that came in, minute by minute.
+// Package status shows the last hour of a bridge: bridge.status shows a few
+// readings, such as the messages that came in, minute by minute.
 //
 // The readings are taken from the bridge's metrics, which are there anyhow, and
 // kept in memory: a number a minute for an hour. So a glance at the bridge needs
@@ -28,7 +28,7 @@ type Options struct {
 	Metrics  prometheus.Gatherer
 	Version  string
 	BridgeID string
-	// Ready says why the bridge cannot work, or nil. Optional.
+	// Ready returns the reason why the bridge cannot work, or nil. Optional.
 	Ready func(context.Context) error
 	// Settings are the configuration as people may see it.
 	Settings []Setting
@@ -155,8 +155,7 @@ func (s *Service) read(now time.Time) sample {
 	return taken
 }
 
-// waiting is the command that does nothing but wait: it says nothing about how
-// quick others are.
+// waiting is the command that only waits, whose durations do not count.
 const waiting = "event.follow"
 
 func label(m *dto.Metric, name string) string {

@@ -16,7 +16,7 @@ var cancel = commands.Spec{
 	Example: `{"task_id":"01980a3e-9f6b-7c54-8b1e-3f2d6a7c9e10","reason":"no longer needed"}`,
 }
 
-// CancelParams name a task and say why it is cancelled.
+// CancelParams name a task and the reason of its cancellation.
 type CancelParams struct {
 	TaskID protocol.TaskID `json:"task_id" doc:"id of the task"`
 	Reason string          `json:"reason,omitempty" len:"1-256" text:"lines" doc:"reason, for later questions"`

@@ -24,7 +24,7 @@ type Dialogue struct {
 }
 
 // A HandOver is returned by the work of a task, as its error, when the work goes on
-// as another task or a run: what becomes of that becomes of the task.
+// as another task or a run: its outcome becomes the task's.
 type HandOver struct{ To protocol.TaskID }
 
 // Error implements error.
@@ -93,7 +93,7 @@ func (s *Service) Ended(id protocol.TaskID) <-chan struct{} {
 	return closed
 }
 
-// Note changes what a door keeps of a task.
+// Note changes the notes of a door about a task.
 func (s *Service) Note(ctx context.Context, id protocol.TaskID, edit func(json.RawMessage) (json.RawMessage, error)) error {
 	if r := s.find(id); r != nil {
 		r.noting.Lock()

@@ -1,5 +1,5 @@
-// Package task runs commands whose callers do not wait. A task is durable
-// before its id is told; its state can be asked for, followed on its topic and
+// Package task runs commands whose callers do not wait. A task is durable before
+// its id is returned; its state can be asked for, followed on its topic and
 // cancelled, also by a caller that has reconnected in the meantime.
 //
 // While a task runs its progress lives in memory only. A task that was running

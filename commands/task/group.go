@@ -16,7 +16,7 @@ type Source interface {
 	// All yields every task, without the members of groups and without results, in
 	// no order.
 	All() iter.Seq[*Task]
-	// Counts tells how many members of a group task are in which state.
+	// Counts are the numbers of members of a group task by state.
 	Counts(id protocol.TaskID) map[string]int
 	// Cancel ends a task and returns when that is stored; 3006 if it has ended.
 	Cancel(ctx context.Context, id protocol.TaskID, reason string) error

@@ -100,7 +100,7 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 	return result, nil
 }
 
-// counts tells how many members of a group task are in which state.
+// counts are the numbers of members of a group task by state.
 func (s *Service) counts(id protocol.TaskID) map[string]int {
 	if keeper := s.keeper(id); keeper != nil {
 		return keeper.Counts(id)

@@ -167,7 +167,7 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// finish stores how a task ended and tells it on the task's topic.
+// finish stores the end of a task and publishes it on the task's topic.
 func (s *Service) finish(ctx context.Context, r *run, result json.RawMessage, err error) {
 	if len(result) > s.MaxResult {
 		result = nil

@@ -28,7 +28,7 @@ type sealedTable struct {
 	sealer Sealer
 }
 
-// A sealedValue stands where a value was.
+// A sealedValue is a value in its sealed form.
 type sealedValue struct {
 	Sealed []byte `json:"sealed"`
 }

@@ -29,9 +29,9 @@ type Options struct {
 	// Publish sends an event of a task on its topic.
 	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID string
-	// Owner is this process among those that have tasks at the same time, "" if
-	// it is the only one. Orphaned returns a function that says which of the owners that
-	// records named before it was called have ended; nil: all.
+	// Owner names this process among those that have tasks at the same time, "" if it is the only
+	// one. Orphaned returns a function that reports whether an owner has ended, of those that
+	// records named before the call; nil: all have.
 	Owner    string
 	Orphaned func(ctx context.Context) (func(owner string) bool, error)
 	// Elsewhere returns the function that cancels a task of another process; ok is false
@@ -194,7 +194,7 @@ func (s *Service) admit(r *run) error {
 	return nil
 }
 
-// leave is told that a run is over.
+// leave forgets a run that is over.
 func (s *Service) leave(r *run) {
 	owner := r.now().owner()
 	s.mu.Lock()
@@ -282,7 +282,7 @@ func (s *Service) Commands() []commands.Command {
 	}
 }
 
-// register offers what operators want to see of tasks.
+// register registers the metrics of tasks.
 func (s *Service) register(r prometheus.Registerer) {
 	if r == nil {
 		return
