@@ -178,7 +178,7 @@ func (h *Handler) pace(w http.ResponseWriter, who *protocol.Principal) *pacer {
 	return p
 }
 
-// valid says why there is to be no further piece.
+// valid fails if there is to be no further piece.
 func (p *pacer) valid() error {
 	if why := p.ended.Load(); why != nil {
 		return *why
@@ -187,7 +187,7 @@ func (p *pacer) valid() error {
 	return err
 }
 
-// whole says why an upload is not to be taken that has arrived.
+// whole fails if an upload that has arrived is not to be taken.
 func (p *pacer) whole() error {
 	who, err := p.grants.Principal(p.grant)
 	if err != nil || p.last == nil {

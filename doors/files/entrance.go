@@ -25,8 +25,8 @@ type Deed struct {
 	Err     error
 }
 
-// A Refusal is an error in the words of another protocol. It tells the client
-// everything, so nothing is logged of it.
+// A Refusal is an error in the words of another protocol. The client gets all of
+// it, so it is not logged.
 type Refusal interface {
 	error
 	Refuses()
@@ -45,8 +45,8 @@ func (h *Handler) Tell(r *http.Request, who *protocol.Principal, name, group, pa
 	}
 }
 
-// Failed logs the parts of an error that the client is not told, and has it recorded
-// if the principal lacks the right.
+// Failed logs the parts of an error that the client does not get, and has it
+// recorded if the principal lacks the right.
 func (h *Handler) Failed(r *http.Request, who *protocol.Principal, err error) {
 	h.explain(r, err)
 	if code := protocol.CodeOf(err); h.Record == nil || who == nil || code != protocol.VFSPermission && code != protocol.PermissionDenied {

@@ -17,7 +17,7 @@ type HealthResult struct {
 	Details   HealthDetails `json:"details"`
 }
 
-// HealthDetails say how much room there is.
+// HealthDetails show the room of the VFS.
 type HealthDetails struct {
 	Used        string `json:"storage_used"`
 	Total       string `json:"storage_total"`
@@ -26,7 +26,7 @@ type HealthDetails struct {
 	Connections int64  `json:"connections"`         // transfers under way; told to administrators
 }
 
-// health tells how the bridge's own VFS is.
+// health shows the state of the bridge's own VFS.
 func (h *Handler) health(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	if err := h.Authorize(r.Context(), who, "vfs:health", commands.Resource{Type: "vfs", Space: who.Space}); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// An incoming holds what an upload says about its file.
+// An incoming holds an upload's description of its file.
 type incoming struct {
 	group, path, size, checksum, contentType string
 	mtime                                    string

@@ -23,8 +23,8 @@ type Options struct {
 	Service *vfs.Service
 	// Authenticate yields the principal of a request.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
-	// Authorize decides whether a principal may do what the corresponding command
-	// does: vfs:read, vfs:write, vfs:list, vfs:delete, vfs:health.
+	// Authorize decides whether a principal may do the action of the corresponding
+	// command: vfs:read, vfs:write, vfs:list, vfs:delete, vfs:health.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	// Grants judges the credential of a principal again with every piece of an upload or
 	// a download, and ends them with it. Nil: it holds.
@@ -137,7 +137,7 @@ func notAuthenticated(err error) error {
 	return protocol.Wrap(protocol.NotAuthenticated, err, "show a credential in the Authorization header")
 }
 
-// explain logs what the caller is not told.
+// explain logs the parts of an error that the caller does not get.
 func (h *Handler) explain(r *http.Request, err error) {
 	if told := Refusal(nil); errors.As(err, &told) {
 		return

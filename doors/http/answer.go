@@ -125,8 +125,8 @@ func describe(h http.Header, resp *protocol.Response) {
 	}
 }
 
-// hintRetry says in whole seconds, rounded up, when a retryable error may be
-// tried again.
+// hintRetry sets the header with the pause before a retry, in whole seconds,
+// rounded up.
 func hintRetry(h http.Header, err *protocol.Error) {
 	wait, ok := milliseconds(err.Details["retry_after_ms"])
 	if !ok {

@@ -33,7 +33,7 @@ type Router interface {
 // Options configure an [API]. Router, Set and Authenticate are needed.
 type Options struct {
 	Router Router
-	Set    *commands.Set // what the documents describe
+	Set    *commands.Set // the commands that the documents describe
 
 	// Authenticate yields the principal of a request, from the Authorization header, a
 	// cookie or the client certificate. Its error is sent to the caller; one that is not
@@ -45,7 +45,7 @@ type Options struct {
 	// record by itself.
 	Keep func()
 
-	// Grants tells of the end of credentials, which ends the connections that
+	// Grants notifies of the end of credentials, which ends the connections that
 	// were opened with them. Nil: they do not end.
 	Grants grant.Authority
 
@@ -56,20 +56,19 @@ type Options struct {
 	// leave is called when it has ended. Optional.
 	Enter func(*protocol.Principal) (leave func(), err *protocol.Error)
 
-	// Ready says why the node can't serve yet, or nil. Optional.
+	// Ready returns the reason why the node can't serve yet, or nil. Optional.
 	Ready func(context.Context) error
 
-	// Metrics returns the metrics that /metrics shows to a principal, or an
-	// error that says why it shows nothing; without the function there is no
-	// /metrics.
+	// Metrics returns the metrics that /metrics shows to a principal, or the error
+	// of a refusal; without the function there is no /metrics.
 	Metrics func(ctx context.Context, who *protocol.Principal) (prometheus.Gatherer, error)
 
 	// Backup makes an archive of the node's whole state for a principal that may
 	// have it; without the function there is no /backup.
 	Backup func(ctx context.Context, who *protocol.Principal, withoutContents bool, w io.Writer) error
 
-	// ExportAudit writes a file of the audit trail that can be verified by itself, or
-	// says why not; without the function there is no /audit/export.
+	// ExportAudit writes a file of the audit trail that can be verified by itself;
+	// without the function there is no /audit/export.
 	ExportAudit func(ctx context.Context, who *protocol.Principal, w io.Writer) error
 
 	// Southbound answers requests in the southbound dialect on the paths of the LLM
@@ -187,7 +186,7 @@ func (a *API) socketDoor() http.Handler {
 	return Upgrading("this is a WebSocket: connect to it with a WebSocket client and send request envelopes", http.HandlerFunc(a.serveSocket))
 }
 
-// Nothing answers what no path is there for, with a text that leads on.
+// Nothing answers requests for unknown paths, with a text that leads on.
 func Nothing(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
@@ -299,7 +298,7 @@ func (a *API) CloseAgents(context.Context) error {
 	return nil
 }
 
-// checkDrained tells Close when only sockets of agents are left. a.mu is held.
+// checkDrained wakes Close when only sockets of agents are left. a.mu is held.
 func (a *API) checkDrained() {
 	if !a.draining {
 		return

@@ -54,9 +54,9 @@ func (d document) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.body))
 }
 
-// documents are the pages about the commands, for people and tools. They tell no
-// more than the program's own documentation does, so they want no credential;
-// commands that agents registered are not in them (see bridge.describe).
+// documents are the pages about the commands, for people and tools. They have no
+// more than the program's own documentation, so they need no credential; commands
+// that agents registered are not in them (see bridge.describe).
 type documents struct {
 	openAPI, list, index  http.HandlerFunc
 	agents, rules, family http.HandlerFunc // the API in small pieces, see apispec.go
@@ -77,8 +77,8 @@ func newDocuments(a *API) *documents {
 	}
 }
 
-// lazily serves a document that is made when it is asked for first: most bridges
-// start without anybody looking at it.
+// lazily serves a document that is made when it is asked for first: few bridges are
+// ever asked for it.
 func lazily(contentType string, render func() ([]byte, error)) http.HandlerFunc {
 	made := sync.OnceValues(func() (document, error) {
 		body, err := render()

@@ -69,8 +69,8 @@ func NewGuard(o GuardOptions) (*Guard, error) {
 	return g, nil
 }
 
-// Check says why the request may not pass, or nil: 2003 with details.reason
-// "host" or "origin".
+// Check returns the reason why the request may not pass, or nil: 2003 with
+// details.reason "host" or "origin".
 func (g *Guard) Check(r *http.Request) *protocol.Error {
 	if !g.hostAllowed(r.Host) && !asksWithoutHost(r) {
 		return protocol.Errorf(protocol.PermissionDenied, "the Host header names no host of this bridge").With("reason", "host")
@@ -135,8 +135,8 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	values := r.Header.Values("Origin")
 	if len(values) == 0 {
 		// Safe methods come without an Origin; what a page could do with one
-		// of them it cannot read. Anything else a browser sent from elsewhere
-		// still says so here.
+		// of them it cannot read. Any other request of a browser from elsewhere is
+		// still marked as such here.
 		site := r.Header.Get("Sec-Fetch-Site")
 		return isSafe(r.Method) || site == "" || site == "same-origin" || site == "none"
 	}

@@ -11,7 +11,7 @@ type Agents interface {
 	// an answer; any other message is a request. It does not block and keeps nothing of
 	// the payload.
 	AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool
-	// HungUp is told that a line which was attended to has ended.
+	// HungUp is called when a line that was attended to has ended.
 	HungUp(line commands.Line, reason string)
 }
 
@@ -37,7 +37,7 @@ func (s *socket) Attend() bool {
 // Send implements [commands.Line].
 func (s *socket) Send(message []byte) bool { return s.out.put(message) }
 
-// hangUp tells the handler of the connection that it has ended.
+// hangUp notifies the handler of the connection that it has ended.
 func (s *socket) hangUp() {
 	s.mu.Lock()
 	s.over = true

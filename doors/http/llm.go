@@ -47,7 +47,7 @@ func (a *API) routeLLM(mux *http.ServeMux) {
 	}
 }
 
-// addLLMPaths describes those of the paths whose commands there are.
+// addLLMPaths describes the paths whose commands are in the set.
 func addLLMPaths(paths object, set *commands.Set) {
 	southbound := func(inner any, status bool) object {
 		members := object{"protocol_version": object{"type": "string"}, "command_id": object{"type": "string"}, "payload": inner}

@@ -7,7 +7,7 @@ import (
 )
 
 // Lobby answers for a bridge that does not serve yet: /healthz that it lives,
-// everything else with status 503 and the reason, which anybody may see.
+// everything else with status 503 and the reason, which is public.
 func Lobby(version string, why func() string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

@@ -30,8 +30,8 @@ var commonErrors = [...]protocol.Code{
 // OpenAPI is the OpenAPI 3.1 document of the HTTP API: a path for each
 // command with the schemas it was declared with and its errors grouped by
 // HTTP status, the way to send whole envelopes, the paths of the LLM protocol
-// and of files where the commands behind them are in the set, and those that
-// tell how the bridge is.
+// and of files where the commands behind them are in the set, and the paths of the
+// bridge's state.
 func OpenAPI(set *commands.Set) ([]byte, error) {
 	paths := object{
 		"/api/v1/commands": object{"post": envelopeOperation(), "get": listOperation()},
@@ -132,11 +132,11 @@ func commandOperation(c *commands.Command) object {
 }
 
 // embedded is a schema that stands on its own as a part of the document, which
-// has said once for all what dialect its schemas are in.
+// names the dialect of its schemas once for all.
 func embedded(schema json.RawMessage) any {
 	members := make(map[string]json.RawMessage)
 	if json.Unmarshal(schema, &members) != nil {
-		return schema // true, false, or what the encoder will complain about
+		return schema // true, false, or an error of the encoder
 	}
 	delete(members, "$schema")
 	return members

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// addStatusPaths describes what tells how the bridge is.
+// addStatusPaths describes the paths of the bridge's state.
 func addStatusPaths(paths object) {
 	status := func(id, summary string, unready bool) object {
 		answer := jsonContent(object{"type": "object", "required": []string{"status"}, "properties": object{"status": object{"type": "string"}}})

@@ -136,7 +136,7 @@ func (s *socket) endWithCredential() (stop func() bool) {
 	})
 }
 
-// admit counts the socket in, or says why there is no room for it.
+// admit counts the socket in, or fails if there is no room for it.
 func (a *API) admit(s *socket) *protocol.Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -269,7 +269,7 @@ func (s *socket) drain() {
 func (s *socket) end(status websocket.StatusCode, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(text) > 123 { // what fits into a close frame
+	if len(text) > 123 { // the bound of a close frame
 		text = strings.ToValidUTF8(text[:123], "")
 	}
 	s.verdict = &closing{status, text}
@@ -309,7 +309,7 @@ func (s *socket) writeMessage(conn *websocket.Conn, message []byte) error {
 	return conn.Write(ctx, websocket.MessageText, message)
 }
 
-// closing says whether, and how, the connection should be closed now.
+// closing is how the connection should be closed now, nil if it should not.
 func (s *socket) closing() *closing {
 	if s.out.ended() {
 		s.api.Log.Info("WebSocket closed, its reader is too slow", "principal", s.principal.ID)

@@ -10,14 +10,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// health says that the process serves HTTP at all.
+// health answers that the process serves HTTP at all.
 func (a *API) health(w http.ResponseWriter, _ *http.Request) {
 	writeValue(w, map[string]string{"status": "ok", "version": a.Version, "protocol": protocol.Version})
 }
 
-// ready says whether the node can do its work, with status 503 if not. The
-// reason is only told where it is an error of the protocol, which is made to
-// be told.
+// ready answers whether the node can do its work, with status 503 if not. The
+// reason is shown only if it is an error of the protocol, which clients may see.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	var err error
 	if a.Ready != nil {

@@ -34,8 +34,8 @@ func (a *API) getTask(w http.ResponseWriter, r *http.Request) {
 	a.await(w, r, inbound(r, who, req.Append(nil)), resultOf)
 }
 
-// accepted says in headers that a result is not the end yet, and where that will
-// be, and returns the status: 202 or 200.
+// accepted sets the headers of a result that is not final yet, with the place of
+// the final one, and returns the status: 202 or 200.
 func accepted(h http.Header, result []byte) int {
 	task := protocol.TaskOfWaiting(result)
 	if task == "" {

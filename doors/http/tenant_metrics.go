@@ -9,8 +9,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// TenantMetrics are the metrics as the people of one space see them: without the
-// series of other spaces, and without what agents of any space have named.
+// TenantMetrics are the metrics as the principals of one space see them: without
+// the series of other spaces, and without names that agents of any space have
+// chosen.
 type TenantMetrics struct {
 	All   prometheus.Gatherer
 	Space protocol.SpaceID
@@ -50,7 +51,7 @@ func (m TenantMetrics) shows(series *dto.Metric) bool {
 }
 
 // harmlessLabels have values that are the bridge's or its administrator's, and
-// tell nothing of spaces. A label that is not among them hides its series.
+// reveal nothing of spaces. A label that is not among them hides its series.
 var harmlessLabels = []string{
 	"action", "authority", "by", "code", "days", "how", "kind", "limit", "listener", "model", "of", "op", "outcome", "phase", "priority",
 	"provider", "qos", "reason", "result", "ruling", "secret", "state", "status", "stop", "table", "version",

@@ -21,7 +21,7 @@ import (
 const (
 	agentsRoot      = "agents" // of subjects, name of the services, queue group
 	agentsProtocol  = "0.3"
-	agentHarness    = "aibridge" // what runs the agents
+	agentHarness    = "aibridge" // the program that runs the agents
 	promptVerb      = "prompt"
 	statusVerb      = "status"
 	heartbeatVerb   = "hb"
@@ -214,7 +214,7 @@ func payloadText(bytes int) string {
 	return strconv.Itoa(bytes) + "B"
 }
 
-// A heartbeat tells that an agent is there.
+// A heartbeat announces that an agent is online.
 type heartbeat struct {
 	Agent    string `json:"agent"`
 	Owner    string `json:"owner"`
@@ -247,7 +247,7 @@ func (a *agents) status(m *nats.Msg) {
 	}
 }
 
-// beat publishes heartbeats until ctx ends, at once and then in the cadence that they tell.
+// beat publishes heartbeats until ctx ends, at once and then at the interval that they announce.
 func (a *agents) beat(ctx context.Context) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()

@@ -157,7 +157,7 @@ func (c *carrier) subscribe() (taken []*nats.Subscription, err error) {
 	return taken, nil
 }
 
-// toNATS carries a message of MQTT, and tells what became of it.
+// toNATS carries a message of MQTT, and returns the outcome for the metrics.
 func (c *carrier) toNATS(p *paho.Publish) string {
 	subject, err := subjectOf(p.Topic, false)
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *carrier) toNATS(p *paho.Publish) string {
 	return carried
 }
 
-// fromNATS carries a message of NATS, and tells what became of it.
+// fromNATS carries a message of NATS, and returns the outcome for the metrics.
 func (c *carrier) fromNATS(m *nats.Msg) string {
 	topic, err := topicOf(m.Subject)
 	if err != nil {
@@ -206,8 +206,8 @@ func (c *carrier) fromNATS(m *nats.Msg) string {
 	return carried
 }
 
-// via adds this bridge to those that have carried a message, unless it has
-// carried it already, or too many have.
+// via adds this bridge to the header of the bridges that have carried a message,
+// unless it has carried it already, or too many have.
 func (d *Door) via(before string) (now string, again bool) {
 	bridges := strings.Fields(before)
 	if slices.Contains(bridges, d.BridgeID) || len(bridges) >= maxVia {

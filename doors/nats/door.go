@@ -119,7 +119,7 @@ func Open(o Options) (*Door, error) {
 }
 
 // connection is the behaviour of the connection: it is made whenever NATS can be
-// reached, keeps nothing for later, and does not hear what it says.
+// reached, buffers nothing for later, and gets no messages of its own.
 func (d *Door) connection() []nats.Option {
 	return []nats.Option{
 		nats.Name("aibridge " + d.BridgeID),
@@ -178,7 +178,7 @@ func (d *Door) hear(subject, group string, handle nats.MsgHandler) error {
 	return nil
 }
 
-// bounded bounds what waits for a subscription.
+// bounded bounds the waiting messages of a subscription.
 func bounded(s *nats.Subscription, err error) error {
 	if err != nil {
 		return err

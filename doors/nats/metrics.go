@@ -7,7 +7,7 @@ const (
 	carried   = "carried"
 	refused   = "refused"   // by policy or by a limit
 	nowhere   = "nowhere"   // NATS is away, or the broker
-	unnamable = "unnamable" // its subject stands for no topic, or the other way round
+	unnamable = "unnamable" // its subject has no topic, or its topic no subject
 	looped    = "looped"    // it has been here before
 )
 

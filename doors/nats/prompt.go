@@ -67,7 +67,7 @@ type spoken struct {
 	Attachments []json.RawMessage `json:"attachments"`
 }
 
-// hear reads what a caller sends: one JSON object, or plain text.
+// hear reads a caller's message: one JSON object, or plain text.
 func hear(body []byte, most int) (string, *protocol.Error) {
 	if len(body) == 0 {
 		return "", protocol.InvalidParam("prompt", "is empty")
@@ -176,7 +176,7 @@ func (a *agents) ask(ctx context.Context, r *request, question string) (string, 
 	return text, nil
 }
 
-// end sends what an answer ends with.
+// end sends the end of an answer.
 func (a *agents) end(r *request, err *protocol.Error) {
 	if r.who != nil {
 		token := strings.TrimPrefix(r.Subject, a.subject(promptVerb, ""))
@@ -185,7 +185,7 @@ func (a *agents) end(r *request, err *protocol.Error) {
 	r.stream.end(err)
 }
 
-// live tells in times of silence that the agent still works, until quiet is called.
+// live sends signs of life while the agent works in silence, until quiet is called.
 func (s *stream) live() (quiet func()) {
 	ctx, quiet := context.WithCancel(s.agents.door.ctx)
 	ticker := time.NewTicker(stillWorking)
@@ -279,7 +279,7 @@ func (s *stream) publish(m *nats.Msg) {
 	}
 }
 
-// fail makes a message one that tells an error, in the codes that the protocol has.
+// fail makes a message an error message, with a code of the protocol of agents.
 func fail(m *nats.Msg, err *protocol.Error) {
 	m.Header.Set(micro.ErrorCodeHeader, strconv.Itoa(agentStatus(err.Code)))
 	m.Header.Set(micro.ErrorHeader, headerText(err.Message))
@@ -290,7 +290,7 @@ func fail(m *nats.Msg, err *protocol.Error) {
 	m.Data, _ = json.Marshal(told) // a body is no must
 }
 
-// agentStatus is the code of an error among those that the protocol has.
+// agentStatus is the code of an error in the protocol of agents.
 func agentStatus(code protocol.Code) int {
 	switch status := code.HTTPStatus(); status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests:

@@ -18,12 +18,12 @@ import (
 const ServiceName = "aibridge"
 
 const (
-	maxListed   = 1000      // capabilities that the service tells of
+	maxListed   = 1000      // capabilities that the service lists
 	listedBytes = 512 << 10 // of them, so that they fit in one message
-	maxSchema   = 4 << 10   // bytes of a schema that is told
+	maxSchema   = 4 << 10   // bytes of a listed schema
 )
 
-// A service says what the door offers, by the rules of NATS micro.
+// A service announces the door's endpoints, by the rules of NATS micro.
 type service struct {
 	door     *Door
 	identity micro.ServiceIdentity
@@ -44,7 +44,7 @@ func newService(d *Door) *service {
 	}
 }
 
-// semanticVersion is the version of the program as services tell it.
+// semanticVersion is the version of the program in the form of services.
 func semanticVersion(version string) string {
 	if found := semantic.FindStringSubmatch(version); found != nil {
 		return found[1]
@@ -160,8 +160,8 @@ func (s *service) statistics() micro.Stats {
 	return told
 }
 
-// count notes what came of a request. Subjects that nothing ever succeeded on are
-// the clients' to invent, and are not counted.
+// count notes the outcome of a request. Clients can invent subjects, so those
+// without a success are not counted.
 func (s *service) count(r *request, err *protocol.Error) {
 	key := r.Subject
 	if r.bare {

@@ -15,8 +15,8 @@ var (
 )
 
 // subjectOf is the NATS subject of a topic of MQTT or, where wildcards may stand,
-// of a filter. It is what nats-server makes of one: a level ends with . instead of
-// /, an empty level is written /, and a . in a level //.
+// of a filter. It is the mapping of nats-server: a level ends with . instead of /,
+// an empty level is written /, and a . in a level //.
 func subjectOf(topic string, wildcards bool) (string, error) {
 	if topic == "" {
 		return "", errNoTopic
@@ -70,8 +70,8 @@ func aloneAt(topic string, i int) bool {
 	return (i == 0 || topic[i-1] == '/') && (i == len(topic)-1 || topic[i+1] == '/')
 }
 
-// topicOf is the topic that a NATS subject stands for, of those that stand for one
-// and that no other subject stands for.
+// topicOf is the topic of a NATS subject. It fails for subjects without one, and
+// where another subject has the same topic.
 func topicOf(subject string) (string, error) {
 	topic := make([]byte, 0, len(subject))
 	for i := 0; i < len(subject); i++ {

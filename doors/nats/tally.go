@@ -9,14 +9,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A tally counts what came of requests, by keys, at most [maxListed] of them. Its
-// zero value is ready.
+// A tally counts the outcomes of requests, by keys, at most [maxListed] of them.
+// Its zero value is ready.
 type tally struct {
 	mu    sync.Mutex
 	stats map[string]*micro.EndpointStats
 }
 
-// note counts a request. A key that clients can invent begins with a success.
+// note counts a request. A key that clients can invent is counted from its first success
+// on.
 func (t *tally) note(key string, began time.Time, err *protocol.Error, inventable bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

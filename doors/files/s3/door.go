@@ -214,8 +214,8 @@ func (q *request) serveObject() error {
 
 var errMethod = refuse("MethodNotAllowed", "The specified method is not allowed against this resource.")
 
-// objectPath is the path of the file that an object is. A key that ends in a slash
-// is a folder, for which an empty file stands.
+// objectPath is the path of an object's file. A key that ends in a slash is a
+// folder, which an empty file represents.
 func objectPath(key string) (path string, folder bool, err error) {
 	if name, ok := strings.CutSuffix(key, "/"); ok {
 		path, folder = vfs.MarkerOf(name), true
@@ -244,7 +244,7 @@ func (q *request) enter(action string) (vfs.Files, error) {
 	return q.door.Files.Enter(q.Context(), q.who, action, q.bucket)
 }
 
-// tell has a deed recorded.
+// tell has an action recorded.
 func (q *request) tell(name, path string, err error) {
 	q.door.Files.Tell(q.Request, q.who, name, q.bucket, path, err)
 }

@@ -18,7 +18,7 @@ type listing struct {
 	most              int
 
 	files   []vfs.File
-	folders []string // prefixes that stand for all that begins with them
+	folders []string // common prefixes, each for all keys that begin with it
 	next    string   // where the next page begins, "" at the end
 }
 

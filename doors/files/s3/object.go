@@ -56,7 +56,7 @@ func (q *request) getObject(path string) error {
 	return q.door.Files.Send(q.w, q.Request, q.who, files, f, etag(f))
 }
 
-// describe sets headers that tell of a version.
+// describe sets the headers of a version.
 func (q *request) describe(f vfs.File) {
 	h := q.w.Header()
 	h.Set("X-Amz-Version-Id", strconv.FormatUint(f.Version, 10))

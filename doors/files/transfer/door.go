@@ -85,7 +85,7 @@ type Publication struct {
 	Payload   []byte
 }
 
-// A Door takes what clients publish about transfers.
+// A Door takes the publications of clients about transfers.
 type Door struct {
 	opts   Options
 	jobs   chan job
@@ -133,7 +133,7 @@ type job struct {
 	key     key
 	grant   grant.Grant // of its publisher
 	verb    string      // put or get
-	rest    string      // what the topic says after the transfer's id
+	rest    string      // the topic's rest after the transfer's id
 	payload []byte
 }
 
@@ -142,7 +142,7 @@ type job struct {
 func (d *Door) Take(p *Publication) {
 	j, ok := d.parse(p)
 	if !ok {
-		return // not a topic that anybody reads
+		return // not a topic of this door
 	}
 	if int(d.queued.Add(int64(len(p.Payload)))) > maxQueued {
 		d.turnAway(j, len(p.Payload))

@@ -59,8 +59,8 @@ func (d *Door) tell(j job, s Status) {
 	}
 }
 
-// refuse tells that something was not done. The state is that of the transfer,
-// "" if there is none.
+// refuse answers with an error. The state is that of the transfer, "" if there is
+// none.
 func (d *Door) refuse(j job, state State, err error) {
 	known := protocol.AsError(err)
 	if known.Code == protocol.Internal {

@@ -47,8 +47,8 @@ type upload struct {
 	result Status // once it is done
 }
 
-// begin starts an upload. The same again goes on with it: it tells which
-// chunks are missing.
+// begin starts an upload. A repeat goes on with it: the answer lists the missing
+// chunks.
 func (d *Door) begin(j job) {
 	var init Init
 	err := decode(j.payload, &init)
@@ -258,8 +258,8 @@ type Finish struct {
 	Checksum string `json:"checksum,omitempty"` // SHA-256 of the whole file, for senders that did not know it before
 }
 
-// finish makes a version of the chunks, if all are there. Finishing again what
-// is done tells the same again.
+// finish makes a version of the chunks, if all are there. A repeat for a finished
+// one gets the same answer again.
 func (d *Door) finish(j job) {
 	var f Finish
 	err := decode(j.payload, &f)
@@ -294,7 +294,7 @@ func (d *Door) finish(j job) {
 	d.wait.Go(func() { d.store(j, u) })
 }
 
-// store puts the file, and remembers what became of it.
+// store puts the file, and remembers the outcome.
 func (d *Door) store(j job, u *upload) {
 	f, err := d.put(j, u)
 	d.mu.Lock()

@@ -23,7 +23,7 @@ func (e statusError) Error() string { return e.cause.Error() }
 // Unwrap returns the cause.
 func (e statusError) Unwrap() error { return e.cause }
 
-// A conditionError says which condition of RFC 4918 (section 16) does not hold.
+// A conditionError names the condition of RFC 4918 (section 16) that does not hold.
 type conditionError struct {
 	status    int
 	condition string   // local name of an element of DAV:

@@ -166,7 +166,7 @@ func propstat(names []xml.Name, status, inner string) string {
 // A property is a live property of DAV:. All are protected.
 type property struct {
 	of    byte // f for files, d for folders, b for both, g for groups
-	quiet bool // is told only if it is named
+	quiet bool // returned only if it is named
 	value func(q *request, r *resource) string
 }
 

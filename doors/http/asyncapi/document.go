@@ -147,7 +147,7 @@ var told = []topic{
 	{"familyEvent", "/event/{family}", "Registry and security events, and approvals, for operators.", 0, false},
 }
 
-// tell describes what the bridge publishes without being asked.
+// tell describes the bridge's publications that are no answers.
 func (d *document) tell(channels object) {
 	for _, t := range told {
 		payload := object{"type": "object"}

@@ -1,7 +1,7 @@
-// Package thing describes skills as Things of the Web of Things: what a skill can do,
-// and where the state of its agents is, as a Thing Description of W3C's version 1.1
-// (https://www.w3.org/TR/wot-thing-description11/). A description is made of the
-// declaration of the skill, and of nothing else.
+// Package thing describes skills as Things of the Web of Things: a skill's
+// capabilities, and the topics of its agents' state, as a Thing Description of
+// W3C's version 1.1 (https://www.w3.org/TR/wot-thing-description11/). A description
+// is made of the declaration of the skill, and of nothing else.
 package thing
 
 import (
