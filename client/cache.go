@@ -13,7 +13,7 @@ import (
 const maxCached = 256
 
 // A cache keeps answers to questions about metadata. It works only while the
-// bridge's events arrive, which drop what they concern.
+// bridge's events arrive, which drop the answers that they concern.
 type cache struct {
 	now func() time.Time
 
@@ -45,7 +45,7 @@ func lifetime(command string) time.Duration {
 	return 0
 }
 
-// changes reports whether a command may change what others answer.
+// changes reports whether a command may change the answers of others.
 func changes(command string) bool {
 	return command != "skill.invoke" && command != "agent.heartbeat"
 }
@@ -101,7 +101,7 @@ func (x *cache) put(command string, params, result []byte, version uint64) {
 	x.entries[command+string(params)] = cached{familyOf(command), result, x.now().Add(lifetime(command))}
 }
 
-// drop forgets what a change in a family may have changed.
+// drop forgets the answers that a change in a family may have changed.
 func (x *cache) drop(family string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

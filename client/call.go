@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// answerGrace is the time that a caller waits longer than the bridge: the bridge's
-// own 4007 says more.
+// answerGrace is the time that a caller waits longer than the bridge, as the
+// bridge's own 4007 has more details.
 const answerGrace = time.Second
 
 // Call runs a command and returns its result as R; [json.RawMessage] leaves it
@@ -93,7 +93,7 @@ func (c *Client) request(ctx context.Context, command string, params any, o *cal
 	return request, nil
 }
 
-// run sends a request until there is an answer that stands or no time left.
+// run sends a request until there is a final answer or no time left.
 func (c *Client) run(ctx context.Context, request *protocol.Request, o *callOptions) (json.RawMessage, error) {
 	deadline := time.Now().Add(min(max(o.timeout, time.Millisecond), protocol.MaxTimeout))
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(deadline) {
@@ -203,9 +203,8 @@ func unanswered(ctx context.Context) *protocol.Error {
 	return protocol.Wrap(protocol.TimedOut, ctx.Err(), "the bridge did not answer in time")
 }
 
-// gaveUp is the error of an attempt after which there is no other. Where the
-// bridge may have got the request, an error of the connection says nothing
-// about what became of it.
+// gaveUp is the error after the last attempt. If the bridge may have got the
+// request, an error of the connection leaves its outcome unknown.
 func gaveUp(err error, sent bool) error {
 	var lost *lostConnection
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Channel is a Cap channel: what its members say to each other.
+// A Channel is the channel of a Cap, on which its members exchange messages.
 type Channel struct {
 	client *Client
 	id     protocol.CapID
@@ -22,7 +22,7 @@ func (c *Client) Channel(id protocol.CapID) (*Channel, error) {
 	return &Channel{c, id}, nil
 }
 
-// Publish says something under a topic of the channel's own, one level or
+// Publish publishes a message under a topic of the channel's own, one level or
 // several joined by slashes. The message's topic is ignored.
 func (ch *Channel) Publish(ctx context.Context, topic string, m Message) error {
 	m.Topic = ch.client.Topics().CapMessage(ch.id, topic)

@@ -46,9 +46,9 @@ type Client struct {
 var errClosed = errors.New("the client is closed")
 
 // Dial connects to a bridge at mqtt://host:port, mqtts://, ws:// or wss://.
-// It tries again until ctx ends, unless the bridge refuses what the client
-// shows: credentials and client ids do not get better. ctx bounds only this;
-// the connection lives until [Client.Close].
+// It tries again until ctx ends, unless the bridge refuses the credential or the
+// client id, which do not get better. ctx bounds only this; the connection lives
+// until [Client.Close].
 func Dial(ctx context.Context, address string, opts ...Option) (*Client, error) {
 	var o options
 	for _, set := range opts {
@@ -163,8 +163,8 @@ func (c *Client) end(cause error) {
 }
 
 // Close ends the client. Invocations at work are cancelled and answered with
-// 5002; Close waits a few seconds for them and for other handlers, and says so
-// if they do not end. Registrations stay, the agent goes offline.
+// 5002; Close waits a few seconds for them and for other handlers, and fails if
+// they do not end. Registrations stay, the agent goes offline.
 func (c *Client) Close() error {
 	c.closeServers()
 	c.end(errClosed)

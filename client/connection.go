@@ -28,7 +28,7 @@ const (
 type connection struct {
 	ctx    context.Context // ends when the connection is lost
 	cancel context.CancelFunc
-	ready  chan struct{} // closed when the client's subscriptions stand
+	ready  chan struct{} // closed when the client's subscriptions are confirmed
 }
 
 // reasonTakenOver disconnects a client whose id another one uses now.
@@ -189,7 +189,7 @@ func (c *Client) dismissed(d *paho.Disconnect) {
 	}
 }
 
-// establish makes a fresh connection what the last one was.
+// establish subscribes and registers on a fresh connection as on the last one.
 func (c *Client) establish(m *autopaho.ConnectionManager, l *connection) {
 	// A first skill that is served from here on sees to all that itself.
 	serving := c.serving()

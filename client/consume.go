@@ -46,8 +46,8 @@ type Consumer struct {
 	Linger   time.Duration // a batch is handed over so long after its first message at the latest, 100 ms by default
 	Keep     time.Duration // how long the bridge keeps the session of a consumer that is away, 7 days by default, bounded by the bridge's own limit
 
-	// Ready is called whenever a connection stands, and the subscriptions with it:
-	// what is published from now on comes. It may be nil, and must not wait.
+	// Ready is called whenever a connection and its subscriptions are established:
+	// all messages published from now on arrive. It may be nil, and must not wait.
 	Ready func()
 
 	// Handle gets messages in the order of their arrival, one batch at a time, or as

@@ -54,8 +54,8 @@ func (h *HostedAgent) ServeSkills(ctx context.Context, skills ...Skill) ([]*Serv
 	return served, h.server.serve(ctx, served)
 }
 
-// Describe gives the agent another name and other tags. The bridge is told at once if
-// the agent is online, otherwise with the next [HostedAgent.ServeSkills].
+// Describe gives the agent another name and other tags. The registration changes at
+// once if the agent is online, otherwise with the next [HostedAgent.ServeSkills].
 func (h *HostedAgent) Describe(ctx context.Context, name string, tags selector.Tags) error {
 	s := h.server
 	s.registering.Lock()
@@ -67,8 +67,8 @@ func (h *HostedAgent) Describe(ctx context.Context, name string, tags selector.T
 	return s.registerAgent(ctx)
 }
 
-// Rest has the agent be offline until [HostedAgent.ServeSkills]: it is asked for
-// nothing. What it was asked for before is finished and answered.
+// Rest has the agent be offline until [HostedAgent.ServeSkills]: it gets no
+// requests. Earlier ones are finished and answered.
 func (h *HostedAgent) Rest(ctx context.Context) error {
 	s := h.server
 	s.registering.Lock()
@@ -83,7 +83,7 @@ func (h *HostedAgent) Rest(ctx context.Context) error {
 	return s.client.unsubscribe(ctx, s.client.Topics().AgentRequest(s.agent.ID))
 }
 
-// Remove unregisters the agent. What it does for its callers is cancelled.
+// Remove unregisters the agent. Its running invocations are cancelled.
 func (h *HostedAgent) Remove(ctx context.Context) error {
 	if err := h.Rest(ctx); err != nil {
 		return err
@@ -134,8 +134,8 @@ func (c *Client) serverOf(topic string) *server {
 	return c.hosted[id]
 }
 
-// closeServers cancels what all agents have at work, and waits for its answers to
-// leave.
+// closeServers cancels the invocations of all agents, and waits until their answers
+// are sent.
 func (c *Client) closeServers() {
 	var closing sync.WaitGroup
 	for _, s := range c.servers() {

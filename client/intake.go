@@ -42,8 +42,8 @@ func current(batch []delivery) []delivery {
 	return batch
 }
 
-// acknowledge tells the bridge that messages were handled. Messages whose connection
-// has ended come again.
+// acknowledge acknowledges handled messages. Messages whose connection has ended
+// come again.
 func acknowledge(batch []delivery) {
 	for i := range batch {
 		_ = batch[i].over.Ack(batch[i].packet)
@@ -156,8 +156,8 @@ func (q *intake) take(ctx context.Context) []delivery {
 	}
 }
 
-// cut takes a full batch off, or what there is if that has lingered, and reports
-// whether there is some.
+// cut takes a full batch off, or a partial one that has lingered, and reports
+// whether there is one.
 func (q *intake) cut(lingered bool) (batch []delivery, some bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,6 +171,6 @@ func (q *intake) cut(lingered bool) (batch []delivery, some bool) {
 }
 
 // letAcknowledge waits for the connection to send the acknowledgements that it has
-// gathered, so that these messages do not come twice. The MQTT library sends them on
-// its own clock and does not say when.
+// gathered, so that these messages do not come twice. The MQTT library sends them
+// by a timer of its own, without notice.
 func (q *intake) letAcknowledge() { time.Sleep(3 * ackInterval) }

@@ -17,7 +17,7 @@ type Invocation struct {
 	TraceID      string
 	Traceparent  string // W3C trace context, "" without one
 	Sender       string // id of the bridge, or the caller's "KIND/ID" where the bridge tells it the agent
-	Caller       string // tells calls of different callers apart, as long as the bridge runs; "" for administrators'
+	Caller       string // identifies the caller, as long as the bridge runs; "" for administrators
 	Priority     protocol.Priority
 	Deadline     time.Time
 

@@ -18,8 +18,8 @@ const (
 	// repeats, the oldest going first.
 	maxRemembered = 1024
 
-	// acceptAfter is the time that work may take before its acceptance is told:
-	// an answer that follows at once says it as well.
+	// acceptAfter is the time that work may take before its acceptance is sent: an
+	// immediate answer makes that needless.
 	acceptAfter = 200 * time.Millisecond
 
 	// maxSending bounds the refusals and repeated answers on their way. With as
@@ -264,7 +264,7 @@ func (x *jobs) refuse(request *protocol.Request, m *Message, err *protocol.Error
 	x.post(response.Append(nil), m.CorrelationData)
 }
 
-// reject tells that an invocation will not be run, which ends it.
+// reject answers that an invocation will not be run, which ends it.
 func (x *jobs) reject(j *job, reason string) {
 	x.emit(j, "task.rejected", map[string]any{"reason": reason})
 	j.mu.Lock()
@@ -272,7 +272,7 @@ func (x *jobs) reject(j *job, reason string) {
 	j.mu.Unlock()
 }
 
-// accept tells that an invocation is at work.
+// accept reports that an invocation is running.
 func (x *jobs) accept(j *job) { x.emit(j, "task.accepted", struct{}{}) }
 
 // emit sends an event about a job that is at work, its acceptance first. It

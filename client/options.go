@@ -105,7 +105,7 @@ func WithConcurrency(running, waiting int) Option {
 func WithCache() Option { return func(o *options) { o.cache = true } }
 
 // WithRoot sets the first level of all topics. Without it the bridge is asked,
-// and [protocol.DefaultRoot] taken if it does not say.
+// and [protocol.DefaultRoot] taken if it does not tell.
 func WithRoot(root string) Option { return func(o *options) { o.root = root } }
 
 // WithKeepAlive sets how often a silent connection is probed, every 30 seconds

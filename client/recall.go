@@ -7,11 +7,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// recall answers the bridge's question what became of an invocation, which it
-// asks with task.get when it lost the answer or itself: task_id is the
-// invocation's id. An answer that is known is sent again. Of an invocation that
-// is not known the bridge learns since when none would have been forgotten, so
-// that it can tell whether this one ever arrived.
+// recall answers the bridge's question for the outcome of an invocation, which it
+// asks with task.get after it lost the answer or restarted: task_id is the
+// invocation's id. A known answer is sent again. For an unknown invocation the
+// bridge gets the time since which none was forgotten, so that it can tell whether
+// this one ever arrived.
 func (x *jobs) recall(request *protocol.Request, m *Message) {
 	var p struct {
 		TaskID string `json:"task_id"`

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// SealOptions say which key of a skill is trusted. One of them must be given.
+// SealOptions select the trusted key of a skill. One of them must be given.
 type SealOptions struct {
 	Key         []byte         // the skill's public key, known beforehand: no other will do
 	Roots       *x509.CertPool // authorities, one of which must vouch for the skill that signed the key
@@ -65,7 +65,7 @@ type sealedParams struct {
 	Async        bool                  `json:"async,omitempty"`
 }
 
-// unknownKey reports whether a skill says that it does not have the key.
+// unknownKey reports whether a skill answered that it does not have the key.
 func unknownKey(err error) bool {
 	return protocol.CodeOf(err) == protocol.InvalidParameter && protocol.AsError(err).Details["param_name"] == "params.sealed.kid"
 }

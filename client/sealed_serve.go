@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Sealing says how a skill takes sealed params.
+// A Sealing holds the keys with which a skill takes sealed params.
 type Sealing struct {
 	// Keys open sealed params; the first is the one for callers to use. There are two
 	// while one replaces the other: publish the new one before the old one, and drop the
@@ -53,7 +53,7 @@ func newTakenCalls(now time.Time) *takenCalls {
 	return &takenCalls{since: now, ids: make(map[string]time.Time), swept: now}
 }
 
-// take notes a request, or says why it must not be run.
+// take notes a request, or fails if it must not be run.
 func (t *takenCalls) take(id string, at, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,8 +126,7 @@ func (s *Skill) published() ([]encryptionKey, error) {
 	return keys, nil
 }
 
-// handler is a capability's handler, behind what opens its params and seals
-// its answers.
+// handler wraps a capability's handler: it opens the params and seals the answers.
 func (s *Skill) handler(c *Capability) Handler {
 	if c.Sealed == "" {
 		return c.Handler

@@ -33,11 +33,11 @@ func (c *Client) ServeSkill(ctx context.Context, skill Skill) (*ServedSkill, err
 	return served[0], nil
 }
 
-// ServeSkills does what [Client.ServeSkill] does for each of the skills, and
-// answers for all of them before the agent can be reached: a call that waited for
-// the agent may come at once, for any of them. Skills that cannot be registered
-// are nil in the list, which is as long as that of the skills; the error joins the
-// reasons. With a skill that is not well formed nothing is done.
+// ServeSkills is [Client.ServeSkill] for several skills, with all of them ready
+// before the agent can be reached: a call that waited for the agent may come at
+// once, for any of them. Skills that cannot be registered are nil in the list,
+// which is as long as that of the skills; the error joins the reasons. With a skill
+// that is not well formed nothing is done.
 func (c *Client) ServeSkills(ctx context.Context, skills ...Skill) ([]*ServedSkill, error) {
 	if c.server == nil {
 		return nil, protocol.Errorf(protocol.InvalidState, "only agents serve skills: dial with client.WithAgent")
@@ -79,7 +79,7 @@ type server struct {
 	registering sync.Mutex // one registration at a time
 	following   sync.Mutex // guards follows
 	follows     bool       // it listens to the delta of the agent's state
-	guest       bool       // it is one of several at a client, whose connection says that it is there
+	guest       bool       // it is one of several at a client, whose connection is its presence
 
 	mu       sync.Mutex
 	skills   map[protocol.SkillID]*ServedSkill
@@ -217,8 +217,8 @@ func (s *server) find(id protocol.SkillID) *ServedSkill {
 }
 
 // announce registers the agent and all skills again, on a fresh connection:
-// the bridge may not be the one it was. The error is one that may pass; what
-// the bridge refuses is logged.
+// the bridge may not be the one it was. The error is one that may pass; refusals of
+// the bridge are logged.
 func (s *server) announce(ctx context.Context) error {
 	s.registering.Lock()
 	defer s.registering.Unlock()
@@ -304,8 +304,8 @@ func (s *server) about(params map[string]any) map[string]any {
 	return params
 }
 
-// beat tells the bridge that the agent is alive until the client ends. An
-// agent that the bridge has forgotten is registered again.
+// beat sends heartbeats of the agent until the client ends. An agent that the
+// bridge has forgotten is registered again.
 func (s *server) beat() {
 	ctx := s.client.ctx
 	for {

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/selector"
 )
 
-// An AgentType says what an agent is for.
+// An AgentType is the purpose of an agent.
 type AgentType string
 
 // The types of agents.
@@ -81,8 +81,8 @@ type Capability struct {
 type Reconcile struct {
 	Capability protocol.CapabilityID `json:"capability_id"`           // its effect is EffectRead
 	Params     map[string]any        `json:"params,omitempty"`        // strings, numbers and booleans; "{door}" stands for that param of the call
-	Done       map[string]any        `json:"done_when"`               // what its result has then
-	NotDone    map[string]any        `json:"not_done_when,omitempty"` // what its result has if it was not done
+	Done       map[string]any        `json:"done_when"`               // the members of its result then
+	NotDone    map[string]any        `json:"not_done_when,omitempty"` // the members of its result if it was not done
 }
 
 // A Handler runs one invocation of a capability. Its context ends at the

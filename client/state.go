@@ -7,11 +7,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A DesiredHandler makes a device what it shall be. delta is the part of the
-// desired state that the reported one lacks, a JSON object. What it returns is
+// A DesiredHandler brings a device to its desired state. delta is the part of the
+// desired state that the reported one lacks, a JSON object. The result is
 // marshalled with encoding/json and reported, as a merge patch; nil reports
-// nothing. Of an error the bridge learns nothing: the delta stays.
-// See docs/protocol.md#desired-and-reported-state.
+// nothing. An error is not reported to the bridge: the delta stays. See
+// docs/protocol.md#desired-and-reported-state.
 type DesiredHandler func(ctx context.Context, delta json.RawMessage) (reported any, err error)
 
 // Desire makes a [DesiredHandler] of a function that takes the delta as D, in which
@@ -57,8 +57,7 @@ func (s *server) followDesired(ctx context.Context) error {
 	return err
 }
 
-// desired has skills made what they shall be, as a message on the topic of the
-// delta says.
+// desired calls the skills' handlers with a message on the topic of the delta.
 func (s *server) desired(ctx context.Context, payload []byte) {
 	var delta map[protocol.SkillID]json.RawMessage
 	if len(payload) == 0 {

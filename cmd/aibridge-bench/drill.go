@@ -85,7 +85,7 @@ func (d *drilling) run(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// complete reads what the flags name.
+// complete parses the flags and finds the programs that they name.
 func (d *drilling) complete() (err error) {
 	if d.options.Faults, err = drill.ParseFaults(d.faults); err != nil {
 		return err

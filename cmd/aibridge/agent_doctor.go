@@ -54,7 +54,7 @@ type diagnosis struct {
 // errUnwell ends the program with 1 when something is wrong with a device.
 var errUnwell = errors.New("something is wrong with the device")
 
-// writeDiagnosis shows what the doctor says, in words.
+// writeDiagnosis shows the doctor's findings, in words.
 func writeDiagnosis(w io.Writer, result json.RawMessage) error {
 	var d diagnosis
 	if err := json.Unmarshal(result, &d); err != nil {

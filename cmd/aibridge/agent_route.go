@@ -101,7 +101,7 @@ func certifiedAgent(path string) string {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "" // dialling says so
+		return "" // dialling reports it
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {

@@ -169,7 +169,7 @@ func approvalsWatchCommand() *cobra.Command {
 	return cmd
 }
 
-// approvalSeen is of an approval what people decide by.
+// approvalSeen holds the fields of an approval by which people decide.
 type approvalSeen struct {
 	ID        string          `json:"approval_id"`
 	State     string          `json:"state"`
@@ -203,7 +203,7 @@ func (a *approvalSeen) decidedBy(decision, given string) (nonce string, err erro
 	return a.Nonce, nil
 }
 
-// line tells an approval in one line.
+// line is an approval in one line.
 func (a *approvalSeen) line() string {
 	text := fmt.Sprintf("%s %s for %s", a.Tool, a.Arguments, a.Requester)
 	if len(a.Roster) > 0 {
@@ -215,7 +215,7 @@ func (a *approvalSeen) line() string {
 	return cell(text)
 }
 
-// waits tells why and how long a call waits, and for how many.
+// waits is the reason and the deadline of a waiting call, with the votes so far.
 func (a *approvalSeen) waits() string {
 	text := fmt.Sprintf("because %s; until %s", a.Why, deadline(time.UnixMilli(a.Expires), time.Now()))
 	if a.Needs > 1 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxArgumentFile bounds what @file reads.
+// maxArgumentFile bounds the file of an argument @file, in bytes.
 const maxArgumentFile = 64 << 20
 
 // parseArguments turns k=v words into parameters. A word @file is an object
@@ -115,5 +115,5 @@ func typed(text, kind string) any {
 	if kind == "array" {
 		return strings.Split(text, ",")
 	}
-	return text // wrong for a number, and the bridge says so better
+	return text // wrong for a number, which the bridge explains better
 }

@@ -98,7 +98,7 @@ type auditEntries struct {
 	Silent  []string          `json:"silent"`
 }
 
-// tellSilent says which bridges have not said what they have recorded of late.
+// tellSilent names the bridges whose latest entries may be missing.
 func tellSilent(cmd *cobra.Command, silent []string) {
 	if len(silent) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "bridges that did not answer, whose latest entries may be missing: "+strings.Join(silent, ", "))

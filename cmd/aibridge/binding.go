@@ -108,7 +108,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// render shows what a capability publishes for params.
+// render shows the messages that a capability publishes for params.
 func (b *bindingTest) render(cmd *cobra.Command, file *binding.File, args []string) ([]device.Message, error) {
 	if len(args) < 2 {
 		return nil, usageError{errors.New("a skill needs a capability behind it")}
@@ -147,7 +147,7 @@ func (b *bindingTest) render(cmd *cobra.Command, file *binding.File, args []stri
 	return messages, nil
 }
 
-// tell shows what a message says, and reports whether it says it to anybody.
+// tell shows the values in a message, and reports whether any device reads it.
 func (b *bindingTest) tell(file *binding.File, topic string, payload []byte) (read bool) {
 	for _, d := range file.Devices {
 		for _, told := range d.Tell(topic, payload) {
@@ -165,7 +165,7 @@ func (b *bindingTest) tell(file *binding.File, topic string, payload []byte) (re
 	return read
 }
 
-// watch publishes to a bridge, and shows what its messages say.
+// watch publishes to a bridge, and shows the values in its messages.
 func (b *bindingTest) watch(ctx context.Context, file *binding.File, published []device.Message) error {
 	c, err := b.target.dial(ctx)
 	if err != nil {

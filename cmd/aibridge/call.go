@@ -55,7 +55,7 @@ func (c *call) addFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long the bridge may take")
 }
 
-// run runs a command with the parameters that words say.
+// run runs a command with the parameters in words.
 func (c *call) run(cmd *cobra.Command, name string, words []string) error {
 	if c.timeout <= 0 || c.timeout > protocol.MaxTimeout {
 		return usageError{fmt.Errorf("--timeout %s is not within 1ms and %s", c.timeout, protocol.MaxTimeout)}

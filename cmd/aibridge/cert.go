@@ -69,7 +69,7 @@ func (c *certs) watch(cmd *cobra.Command, params map[string]any) error {
 	})
 }
 
-// show runs one command and shows what it answers.
+// show runs one command and shows its result.
 func (c *certs) show(cmd *cobra.Command, command string, params map[string]any) error {
 	result, err := c.call(cmd.Context(), command, params)
 	if err != nil {
@@ -194,7 +194,7 @@ func certShowCommand() *cobra.Command {
 	return cmd
 }
 
-// showFile shows a certificate in a file, without asking anybody.
+// showFile shows a certificate in a file, without a bridge.
 func showFile(cmd *cobra.Command, path string, shown format) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -115,8 +115,8 @@ func (i *issuedCertificate) write(dir string) error {
 	)
 }
 
-// finish checks and writes the issued certificate, prints the serial, and says the rest
-// on the side.
+// finish checks and writes the issued certificate, prints the serial, and the rest
+// to standard error.
 func (i *issuedCertificate) finish(cmd *cobra.Command, dir string, key crypto.Signer) error {
 	if err := i.check(key); err != nil {
 		return err

@@ -82,12 +82,12 @@ type conversation struct {
 	settings map[string]any // of the next message; they hold from then on
 	patience map[string]any // of every message
 	timeout  time.Duration
-	out      io.Writer // what the model says
-	notes    io.Writer // what it does
+	out      io.Writer // the model's text
+	notes    io.Writer // its actions
 
 	mu      sync.Mutex
 	written string // of the answer, as it came
-	waits   string // the task whose call needs an approval, as far as it was told
+	waits   string // the task whose call needs an approval, once known
 }
 
 // chatResult is the shown part of the result of llm.chat.
@@ -106,7 +106,7 @@ type chatResult struct {
 	} `json:"tools"`
 }
 
-// maxLine bounds what one line may hold.
+// maxLine bounds one line, in bytes.
 const maxLine = 1 << 20
 
 // read returns the input, line by line.
@@ -153,7 +153,7 @@ func terminal(end any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// say says one message and shows the answer as it comes.
+// say sends one message and shows the answer as it comes.
 func (c *conversation) say(ctx context.Context, message string) (ended bool, err error) {
 	params := map[string]any{"message": message, "stream": true}
 	maps.Copy(params, c.patience)
@@ -247,7 +247,7 @@ func (c *conversation) noteWaiting(tool, task string) {
 	fmt.Fprintf(c.notes, "[waiting for an operator to agree to %s; the answer comes here, and later by: aibridge task follow %s]\n", cell(tool), cell(task))
 }
 
-// note shows what a model does, on a line of its own.
+// note shows an action of a model, on a line of its own.
 func (c *conversation) note(text string) {
 	c.beginLine()
 	fmt.Fprintln(c.notes, inRow(cell(text)))

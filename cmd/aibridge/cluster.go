@@ -64,7 +64,7 @@ func writeCluster(w io.Writer, result json.RawMessage) error {
 	return nil
 }
 
-// writePeers shows how messages go from the bridge that answers to the others.
+// writePeers shows the lines from the answering bridge to the others.
 func writePeers(w io.Writer, from string, peers []status.Peer) error {
 	if len(peers) == 0 {
 		return nil

@@ -37,7 +37,7 @@ shows it until it has.`,
 	return cmd
 }
 
-// writeDrained says what a bridge does that was asked to end.
+// writeDrained shows the answer of a bridge that was asked to end.
 func writeDrained(w io.Writer, result json.RawMessage) error {
 	var d status.DrainResult
 	if err := json.Unmarshal(result, &d); err != nil {

@@ -37,7 +37,7 @@ before you make the key of the next step from NEW:
 	}
 }
 
-// stepNames say what a bridge does from a step on.
+// stepNames describe the behaviour of a bridge from each step on.
 var stepNames = map[clusterkey.Step]string{
 	clusterkey.Announced: "a new key is let in",
 	clusterkey.Turned:    "the new key is shown",

@@ -81,7 +81,7 @@ const (
 	notBold = "\x1b[22m"
 )
 
-// colours of the words by which the bridge tells states.
+// colours are the colours of the bridge's words for states.
 var colours = map[string]string{
 	"ok": green, "online": green, "live": green, "valid": green, "connected": green, "completed": green, "done": green, "approved": green,
 	"allow": green, "ready": green, "healthy": green, "used": green,
@@ -98,7 +98,7 @@ func tells(field string) bool {
 	return false
 }
 
-// state is a cell of a field that tells a state, in its colour.
+// state is a cell of a field that is a state, in its colour.
 func (i ink) state(field, text string) string {
 	if !bool(i) || !tells(field) {
 		return text

@@ -193,7 +193,7 @@ func (l idList) asked(command string, given map[string]string) map[string]any {
 	return params
 }
 
-// aboutRow tells people in a few words which of many things has an id.
+// aboutRow describes the thing with an id in a few words.
 func aboutRow(row *orderedObject, id string) string {
 	var words []string
 	for _, name := range []string{"name", "cap_id", "tool", "command", "status", "state"} {

@@ -54,8 +54,8 @@ arguments comes after --: aibridge conformance -- python3 device.py`,
 	return cmd
 }
 
-// declaredParams checks what the device sends by the declarations of the bridge's
-// own commands.
+// declaredParams checks the device's params by the declarations of the bridge's own
+// commands.
 func declaredParams(command string, params json.RawMessage) error {
 	c, ok := app.Commands().Find(command)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
-// A bridge has several doors, and --url is the address of any of them. What
-// another is needed for is found by asking: bridge.describe tells the ports.
+// A bridge has several doors, and --url is the address of any of them. The address
+// of another is found by bridge.describe, which returns the ports.
 
 // overHTTP reports whether an address is that of a door for HTTP.
 func overHTTP(address string) bool {

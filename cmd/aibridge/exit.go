@@ -68,7 +68,7 @@ func printError(w io.Writer, cmd *cobra.Command, err error) {
 	}
 }
 
-// printDetails shows what a protocol error knows beyond its message.
+// printDetails shows the details of a protocol error.
 func printDetails(w io.Writer, err error) {
 	var coded *protocol.Error
 	if !errors.As(err, &coded) {

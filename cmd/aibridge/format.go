@@ -110,7 +110,7 @@ func (f format) writeOne(w io.Writer, result json.RawMessage) error {
 	return err
 }
 
-// writeYAML shows a result as YAML, in the order in which the bridge says it.
+// writeYAML shows a result as YAML, in the order of the bridge's answer.
 func writeYAML(w io.Writer, result json.RawMessage) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)

@@ -53,7 +53,7 @@ func (g *mcpGuest) base(ctx context.Context) (string, error) {
 	return asks.httpURL(ctx)
 }
 
-// shows reports whether a flag or a variable says what to show.
+// shows reports whether a flag or a variable gives a credential.
 func (g *mcpGuest) shows() bool {
 	t := &g.target
 	return t.tokenFile != "" || t.keyFile != "" || t.cert != "" || os.Getenv("AIBRIDGE_TOKEN") != "" || os.Getenv("AIBRIDGE_API_KEY") != ""
@@ -87,7 +87,7 @@ func (g *mcpGuest) identify(ctx context.Context, client *http.Client, endpoint s
 	}, nil
 }
 
-// errNoKey is for guests that have no key yet at a bridge that wants one.
+// errNoKey is the error for guests without a key at a bridge that needs one.
 var errNoKey = usageError{errors.New("the bridge wants a key: run aibridge mcp --create-key once, or give one by --api-key-file")}
 
 // secret is the key or token to show, "" for none.
@@ -145,7 +145,7 @@ func (g *mcpGuest) administrator() (string, error) {
 	return key, err
 }
 
-// given is the secret that a flag or a variable says.
+// given is the secret from a flag or a variable.
 func (g *mcpGuest) given() (string, error) {
 	switch {
 	case g.target.keyFile != "":

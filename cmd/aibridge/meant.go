@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An idList is the command that lists what a parameter names, and the field of
-// its result that has the list.
+// An idList is the command that lists the things that a parameter names, and the
+// field of its result that has the list.
 type idList struct{ param, command, list string }
 
 // idLists are the lists of all parameters that have one.

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// An orderedObject is a JSON object whose fields keep their order: the bridge
-// says first what matters most.
+// An orderedObject is a JSON object whose fields keep their order: the bridge puts
+// the most important ones first.
 type orderedObject struct {
 	names  []string
 	values map[string]any // as parseOrdered has them

@@ -26,8 +26,8 @@ func writeJSON(w io.Writer, result json.RawMessage) error {
 	return err
 }
 
-// writeTable shows a result for people, in the order in which the bridge says
-// it: simple fields as lines, then lists of objects as tables.
+// writeTable shows a result for people, in the order of the bridge's answer: simple
+// fields as lines, then lists of objects as tables.
 func writeTable(w io.Writer, result json.RawMessage) error {
 	fields, ok := parseOrdered(result).(*orderedObject)
 	if !ok {
@@ -258,7 +258,7 @@ func cell(value any) string {
 }
 
 // printable is a text in one line without what steers a terminal, or makes it
-// show something else: nothing a device says may. Hidden characters are named.
+// show something else: no text of a device may. Hidden characters are named.
 func printable(text string) string { return shown(text, false) }
 
 // legible is [printable] for several lines.

@@ -35,7 +35,7 @@ refused, have somebody asked about a model's call (ask), or let one run without
 	return cmd
 }
 
-// writeReport shows what a trial has found, the most frequent first.
+// writeReport shows the findings of a trial, the most frequent first.
 func writeReport(w io.Writer, result json.RawMessage) error {
 	var r struct {
 		Trials   []string

@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/internal/backup"
 )
 
-// The times of a progress bar: it appears after a while, and changes no more often than
-// anybody reads.
+// The times of a progress bar: it appears after a while, and changes no faster than
+// people read.
 const (
 	progressAfter = time.Second
 	progressEvery = 200 * time.Millisecond
@@ -43,7 +43,7 @@ func newProgress(w io.Writer, what string, total int64) *progress {
 	return p
 }
 
-// reader is from, of which every byte counts.
+// reader is from, with its bytes counted as progress.
 func (p *progress) reader(from io.Reader) io.Reader { return progressReader{p, from} }
 
 type progressReader struct {
@@ -109,5 +109,5 @@ var sectionNames = map[string]string{
 	"registry": "registrations", "claims": "claims", "mqtt-values": "MQTT sessions", "mqtt-log": "messages that wait", "audit": "the audit trail", "files": "files",
 }
 
-// copying tells how far a backup is.
+// copying shows the progress of a backup.
 func (p *progress) copying(b backup.Progress) { p.at("copying "+sectionNames[b.Section], b.Bytes) }

@@ -137,7 +137,7 @@ func allTurns(ctx context.Context, call caller, params map[string]any) (json.Raw
 	}
 }
 
-// runStart are the flags that say what to start.
+// runStart holds the flags for starting a run.
 type runStart struct {
 	mode, workflow, agent, project, model string
 	tools                                 []string

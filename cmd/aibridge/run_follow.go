@@ -146,7 +146,7 @@ func askRun(ctx context.Context, c *client.Client, command string, params map[st
 	return raw, state, err
 }
 
-// atRest waits until a run is at rest, and tells of the approvals that it waits for.
+// atRest waits until a run is at rest, and shows the approvals that it waits for.
 func (f *runFollower) atRest(ctx context.Context, out io.Writer, c *client.Client, raw json.RawMessage, state runState) (json.RawMessage, runState, error) {
 	var err error
 	for told := ""; state.changes() && err == nil; {

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 )
 
-// A seal is the flags that say whether a call is sealed to its skill.
+// A seal holds the flags for sealing a call to its skill.
 type seal struct {
 	on         bool
 	key, roots string

@@ -34,7 +34,7 @@ line and in DIR/addresses.json.`,
 			keepPrivate()
 			bridge, err := app.New(cmd.Context(), config, app.WithVersion(version))
 			if cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
-				return nil // it was told to end while it waited
+				return nil // it was ended while it waited
 			}
 			if err != nil {
 				return startError(err)

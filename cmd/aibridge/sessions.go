@@ -81,7 +81,7 @@ type sessionFlags struct {
 	space  string
 	shown  format
 	watch  bool                                   // of a command that lists
-	family string                                 // of events about what it lists
+	family string                                 // of events about the listed things
 	show   func(io.Writer, json.RawMessage) error // how the result is shown to people; as a table by default
 }
 
@@ -96,8 +96,8 @@ func (s *sessionFlags) addTarget(cmd *cobra.Command) {
 	s.shown.addFlags(cmd)
 }
 
-// addWatch adds the flag --watch to a command that lists. Events about what it
-// lists are those of a family.
+// addWatch adds the flag --watch to a command that lists. Events of a family
+// announce changes of the listed things.
 func (s *sessionFlags) addWatch(cmd *cobra.Command, family string) {
 	s.family = family
 	addWatch(cmd, &s.watch)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// explainUsage has a command and those below it refuse what they do not take as
-// wrong use, in words. A command that only leads to others shows its help.
+// explainUsage has a command and those below it refuse unknown arguments as wrong
+// use, in words. A command that only leads to others shows its help.
 func explainUsage(cmd *cobra.Command) {
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = unknownVerb

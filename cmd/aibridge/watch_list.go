@@ -67,7 +67,7 @@ func watchList(cmd *cobra.Command, c *client.Client, f format, family string, ta
 	return w.run(ctx)
 }
 
-// told are the families whose every change is told by an event.
+// told are the families with an event for every change.
 var told = map[string]bool{"agent": true, "skill": true, "resource": true, "approval": true}
 
 // run shows the list until ctx ends.

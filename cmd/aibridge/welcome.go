@@ -12,7 +12,7 @@ import (
 // writeWelcome shows the user who has just started a bridge its addresses and first
 // commands to try.
 func writeWelcome(w io.Writer, a listen.Addresses) {
-	var mosquitto, url string // what must be added when the address is not the usual one
+	var mosquitto, url string // the options to add when the address is not the usual one
 	if usual := app.DefaultConfig().MQTT.Address; a.MQTT != usual {
 		host, port, _ := net.SplitHostPort(a.MQTT)
 		mosquitto = " -h " + host + " -p " + port

@@ -11,8 +11,8 @@ import (
 
 // bridge is the part of a connection that the runtime needs.
 type bridge interface {
-	// ended is closed when there will be no connection any more; lost says
-	// why.
+	// ended is closed when there will be no connection any more; lost returns the
+	// reason.
 	ended() <-chan struct{}
 	lost() error
 

@@ -41,18 +41,18 @@ func (a *agent) keepRegistered(ctx context.Context, to bridge) {
 	}
 }
 
-// registrar knows what the bridge was told. It is used by one goroutine.
+// registrar knows the registrations at the bridge. It is used by one goroutine.
 type registrar struct {
 	*agent
 	bridge     bridge
-	asked      bool                              // what the bridge knew before this run
+	asked      bool                              // the registrations of earlier runs were fetched
 	begun      bool                              // all skills that were there were offered
 	registered map[protocol.SkillID]*skill.Skill // by this run or an earlier one
 	wrong      map[protocol.SkillID]string       // as last logged
 }
 
-// settle tells the bridge what it does not know yet and reports whether it
-// knows all now.
+// settle registers and unregisters what has changed, and reports whether the bridge
+// is up to date.
 func (k *registrar) settle(ctx context.Context) bool {
 	k.mu.Lock()
 	wanted := maps.Clone(k.skills)

@@ -120,7 +120,7 @@ func (a *agent) changed(c skill.Changes) {
 	}
 }
 
-// begin admits a call, or says that the agent is stopping.
+// begin admits a call, or fails if the agent is stopping.
 func (a *agent) begin(id protocol.SkillID) (*skill.Skill, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

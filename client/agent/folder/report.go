@@ -80,7 +80,7 @@ const (
 	maxRestores = 8
 )
 
-// Report tells where the folder stands.
+// Report returns the state of the folder.
 func (f *Folder) Report() Report {
 	st := f.engine.Status()
 	r := Report{Name: f.origin, Status: string(st.Standing), Pending: st.Pending, Failed: st.Failed, Conflicts: st.Conflicts,
@@ -189,8 +189,8 @@ func (f *Folder) obey(ctx context.Context, o Orders, done *deeds) {
 	done.restored = f.restore(ctx, o.Restore, done.restored)
 }
 
-// restore brings copies back, each once: an order comes again until the bridge
-// has heard what became of it.
+// restore brings copies back, each once: an order comes again until the bridge has
+// got its outcome.
 func (f *Folder) restore(ctx context.Context, orders []Restore, before []Obeyed) (done []Obeyed) {
 	for _, o := range orders[:min(len(orders), maxRestores)] {
 		if i := slices.IndexFunc(before, func(d Obeyed) bool { return d.ID == o.ID }); i >= 0 {

@@ -73,13 +73,13 @@ type Folder struct {
 	engine  *mirror.Engine
 	breaker *mirror.Breaker
 	origin  string
-	moved   chan struct{} // told when there is something new to report
+	moved   chan struct{} // signalled when there is something new to report
 	send    func(context.Context, Report, []Obeyed) (Orders, error)
 	every   time.Duration // between two reports
 	log     *slog.Logger
 }
 
-// Status tells where the folder stands.
+// Status returns the state of the folder.
 func (f *Folder) Status() mirror.Status { return f.engine.Status() }
 
 // tell has the folder reported soon.

@@ -210,7 +210,7 @@ const (
 	slowest   = time.Second
 )
 
-// collect waits until the task has ended and returns what it came to.
+// collect waits until the task has ended and returns its outcome.
 func (o *Options) collect(ctx context.Context, in *client.Invocation, id protocol.TaskID) (*Summary, error) {
 	decided := -1
 	for pause := firstLook; ; pause = min(2*pause, slowest) {

@@ -13,8 +13,8 @@ import (
 // Role is the role of a RouteAgent in a scene.
 const Role = "agent_route"
 
-// A stage is the scene as the agent knows it: the skill in charge and the members. Events
-// only say when to look again; the state itself is read from the bridge.
+// A stage is the scene as the agent knows it: the skill in charge and the members. Events only
+// cause a new look; the state itself is read from the bridge.
 type stage struct {
 	mu     sync.Mutex
 	acting protocol.SkillID // "" while the scene is suspended

@@ -45,7 +45,7 @@ func (o exitState) parse() (json.RawMessage, error) {
 	return text, nil
 }
 
-// reason says why JSON is refused: "at byte 7: is a duplicate key".
+// reason is the reason why JSON is refused: "at byte 7: is a duplicate key".
 func reason(err error) string {
 	e := protocol.AsError(err)
 	reason, ok := e.Details["reason"].(string)

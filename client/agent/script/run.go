@@ -44,7 +44,8 @@ func (r *Runner) run(ctx context.Context, job *Job, capability *skill.Capability
 	return result, nil
 }
 
-// levelOf tells failures for the skill's author from mistakes of callers.
+// levelOf is the level at which a failure is logged: those of the skill are more
+// serious than mistakes of callers.
 func levelOf(err error) slog.Level {
 	switch protocol.CodeOf(err) {
 	case protocol.Internal, protocol.TargetUnavailable, protocol.TimedOut, protocol.OutcomeUnknown:
@@ -91,9 +92,9 @@ func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Cap
 	return end, nil
 }
 
-// interrupted is the error of a script that was ended because ctx is over. An
-// agent that stops cannot say how much of the work was done, so the caller may
-// repeat it only if that does no harm.
+// interrupted is the error of a script that was ended because ctx is over. An agent
+// that stops does not know how much of the work was done, so the caller may repeat
+// it only if that does no harm.
 func interrupted(ctx context.Context, capability *skill.Capability) error {
 	err := ended(ctx)
 	if protocol.CodeOf(err) == protocol.ShuttingDown && !capability.Repeatable() {

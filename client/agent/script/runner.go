@@ -38,10 +38,10 @@ type Job struct {
 	// Traceparent is the W3C trace context, "" without one.
 	Traceparent string
 
-	// Progress is told how far the script says it is, 0 to 100 percent, and a
-	// message of at most 512 bytes that may be empty; at most ten times a
-	// second, from another goroutine but never after Run has returned. It may
-	// be nil and must not block.
+	// Progress is called with the script's progress, 0 to 100 percent, and a
+	// message of at most 512 bytes that may be empty; at most ten times a second,
+	// from another goroutine but never after Run has returned. It may be nil and
+	// must not block.
 	Progress func(percent float64, message string)
 }
 
@@ -83,11 +83,10 @@ func setDefault[T int | time.Duration](v *T, fallback T) {
 	}
 }
 
-// Run runs a capability and returns what it printed. Errors are protocol
-// errors: 3001 for an unknown capability, 4006 without a
-// script, 4007 at the deadline, 4008 when too many wait, 4013 when cancelled,
-// otherwise what the script's exit status says. If ctx was ended with a
-// protocol error as its cause, that is the error.
+// Run runs a capability and returns its output. Errors are protocol errors: 3001
+// for an unknown capability, 4006 without a script, 4007 at the deadline, 4008 when
+// too many wait, 4013 when cancelled, otherwise the code for the script's exit
+// status. If ctx was ended with a protocol error as its cause, that is the error.
 func (r *Runner) Run(ctx context.Context, job Job) (json.RawMessage, error) {
 	capability := job.Skill.Capability(job.Capability)
 	if capability == nil {

@@ -11,7 +11,7 @@ import (
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // wait waits for the leader and its pipes, for those not longer than the
-// command's WaitDelay, and then kills what the leader left behind.
+// command's WaitDelay, and then kills the processes that the leader left behind.
 func (g *group) wait(c *exec.Cmd) error {
 	err := c.Wait()
 	g.kill()

@@ -94,7 +94,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// syntax tells the parser's error, which reads "yaml: line 3: did not find…".
+// syntax reports the parser's error, which reads "yaml: line 3: did not find…".
 func (d *decoder) syntax(err error) {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 0
@@ -178,7 +178,7 @@ type mapping struct {
 }
 
 // fields reads a mapping that may have the named fields and those that begin
-// with "x-", which are other people's business.
+// with "x-", which are for other programs.
 func (d *decoder) fields(n *yaml.Node, path string, known ...string) *mapping {
 	if n.Kind != yaml.MappingNode {
 		d.problem(n.Line, path, "must be a mapping, not "+kindOf(n))
@@ -267,7 +267,7 @@ func (d *decoder) identifier(f *field, rule protocol.Rule) string {
 	}
 	s := d.text(f, 0, MaxManifest)
 	if s == "" && f.value.Value != "" {
-		return "" // already told
+		return "" // already reported
 	}
 	if reason := rule.Check(s); reason != "" {
 		d.fail(f, "%s", reason)

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Deed says when a call of a capability is the same deed as another one. The
-// bridge checks it against the schemas.
+// A Deed is the rule by which a call of a capability is the same deed as another
+// one. The bridge checks it against the schemas.
 type Deed struct {
 	Key       string // "" if no call is
 	WindowMS  int64  // 0 if not stated

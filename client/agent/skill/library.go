@@ -32,7 +32,7 @@ type Library struct {
 // folder is the library's knowledge of one folder.
 type folder struct {
 	seen   [sha256.Size]byte // hash of the skill.yaml last looked at
-	parsed *Skill            // what that says; nil if it is broken
+	parsed *Skill            // its content; nil if it is broken
 	skill  *Skill            // the served one: the last good one, nil if there was none
 	wrong  string            // the fault that was logged last
 }
@@ -106,8 +106,8 @@ func (l *Library) Scan() (Changes, error) {
 	return difference(before, l.byID()), nil
 }
 
-// folderNames lists the directories that may be skills, sorted. A link counts
-// if it leads to a folder within the directory.
+// folderNames lists the directories that may be skills, sorted. A link to a folder
+// within the directory is one of them.
 func folderNames(root *os.Root) ([]string, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

@@ -39,8 +39,8 @@ const (
 	maxScenes       = 100
 )
 
-// A Manifest is level 1 of a skill: what its skill.yaml says. It is
-// immutable once parsed.
+// A Manifest is level 1 of a skill: the content of its skill.yaml. It is immutable
+// once parsed.
 type Manifest struct {
 	ID           protocol.SkillID
 	Name         string // 1 to 128 characters

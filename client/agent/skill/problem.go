@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// maxProblems is the number of faults of one file that are told at once.
+// maxProblems is the number of faults of one file that are reported at once.
 const maxProblems = 10
 
 // A Problem is one thing that is wrong with a file of a skill.

@@ -9,9 +9,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A Schema says what the parameters or the result of a capability look like.
-// It is immutable and safe for concurrent use. The bridge checks values
-// against it; here it is only made sure that it can.
+// A Schema describes the parameters or the result of a capability. It is immutable
+// and safe for concurrent use. The bridge checks values against it; here it is only
+// made sure that it can.
 type Schema struct {
 	text     json.RawMessage
 	names    []string // of the properties, in the order written

@@ -17,8 +17,8 @@ type Script struct {
 
 // Script finds the script of a declared capability: scripts/<id>, or
 // scripts/<id>.sh. The first must be executable. The second need not be: then,
-// or without a #! line, it is run by a shell. Failures are 4006 for the
-// caller and say what to do about them.
+// or without a #! line, it is run by a shell. Failures are 4006 for the caller,
+// with the remedy.
 func (s *Skill) Script(id protocol.CapabilityID) (Script, error) {
 	if s.Capability(id) == nil {
 		return Script{}, protocol.Errorf(protocol.NotFound, "the skill %s has no capability %s", s.ID, id)

@@ -42,7 +42,7 @@ var otherKeywords = []string{
 	"items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "$comment",
 }
 
-// params reads what a capability takes. Absent means anything, empty nothing.
+// params reads the parameters of a capability. Absent means anything, empty nothing.
 func (d *decoder) params(f *field) *Schema {
 	if f == nil {
 		return nil
@@ -61,7 +61,7 @@ func (d *decoder) params(f *field) *Schema {
 	return d.shortForm(f, true)
 }
 
-// result reads what a capability returns.
+// result reads the result of a capability.
 func (d *decoder) result(f *field) *Schema {
 	switch {
 	case f == nil:
@@ -232,7 +232,7 @@ func (d *decoder) property(dst []byte, f *field, skip ...string) ([]byte, bool) 
 	return d.json(dst, f, skip...)
 }
 
-// didYouMeanType knows what other languages call the types.
+// didYouMeanType is the type for a name of another language.
 func didYouMeanType(name string) string {
 	switch strings.ToLower(name) {
 	case "int", "long", "short", "uint":

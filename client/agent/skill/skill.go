@@ -60,7 +60,7 @@ func parse(dir string, data []byte) (*Skill, error) {
 	return &Skill{Manifest: m, Dir: absolute, Hash: sha256.Sum256(data)}, nil
 }
 
-// readLevel1 reads the skill.yaml and tells whether there is a SKILL.md.
+// readLevel1 reads the skill.yaml and reports whether there is a SKILL.md.
 func readLevel1(root *os.Root) (manifest []byte, documented bool, err error) {
 	manifest, err = readFile(root, ManifestFile, MaxManifest)
 	return manifest, isFile(root, DocumentFile), err

@@ -40,7 +40,7 @@ func (l *Library) Watch(ctx context.Context, o WatchOptions, apply func(Changes)
 	n := l.notifications()
 	defer n.close()
 	n.follow(l.dir, l.names)
-	timer := time.NewTimer(o.Debounce) // what changed before it was watched is found then
+	timer := time.NewTimer(o.Debounce) // earlier changes are found then
 	defer timer.Stop()
 	var waiting time.Time // since when a change waits for quiet
 	for {
@@ -76,7 +76,7 @@ func (l *Library) Watch(ctx context.Context, o WatchOptions, apply func(Changes)
 	}
 }
 
-// notifications are those of the file system, or none if it has none for us.
+// notifications are those of the file system, if it has any.
 type notifications struct {
 	watcher *fsnotify.Watcher
 	events  <-chan fsnotify.Event
@@ -105,7 +105,7 @@ func (n *notifications) follow(dir string, names []string) (more bool) {
 	if n.watcher == nil {
 		return false
 	}
-	_ = n.watcher.Add(dir) // what cannot be watched is rescanned
+	_ = n.watcher.Add(dir) // unwatched folders are rescanned
 	for _, name := range names {
 		_ = n.watcher.Add(filepath.Join(dir, name)) // see above
 		if _, known := slices.BinarySearch(n.folders, name); !known {
@@ -116,7 +116,7 @@ func (n *notifications) follow(dir string, names []string) (more bool) {
 	return more
 }
 
-// matters tells changes of the directory and of level 1 (or of the "..data"
+// matters distinguishes changes of the directory and of level 1 (or of the "..data"
 // link that a mounted volume swaps) from files that scripts write into their
 // folders.
 func (n *notifications) matters(dir string, e fsnotify.Event) bool {
