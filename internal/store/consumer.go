@@ -20,6 +20,7 @@ const (
 var (
 	errSilent = errors.New("the server went silent")
 	errGap    = errors.New("messages are missing")
+	errLags   = errors.New("the server that delivers lacks messages of the stream")
 )
 
 // A consumer reads one stream in order, and goes on as messages are added. It never recovers from a fault: it reports it,
@@ -38,6 +39,8 @@ type consumer struct {
 	cancel    context.CancelFunc
 	alive     func() // called whenever the server shows that it serves us
 	delivered uint64 // messages so far, by the server's count
+	last      uint64 // the sequence of the last message, or the one before the first
+	watch     lookout
 	left      uint64 // messages in the stream after the last one read
 }
 
@@ -66,6 +69,7 @@ func consume(ctx context.Context, l *connection, stream string, from uint64, pat
 		return nil, err
 	}
 	c := &consumer{session: session, line: l, conn: l.conn, js: js, stream: stream, from: max(from, 1), sub: sub, alive: func() {}}
+	c.last, c.watch.told = c.from-1, make(chan looked, 1)
 	c.ctx, c.cancel = session.during(ctx)
 	// Unsubscribing wakes a reader that waits in step.
 	context.AfterFunc(c.ctx, func() { _ = sub.Unsubscribe() })
@@ -172,14 +176,72 @@ func (c *consumer) end(last uint64) (end uint64, exhausted bool, err error) {
 	return info.State.LastSeq, m == nil, err
 }
 
-// next waits for the next message.
+// next waits for the next message. It fails with errLags if the server that delivers
+// lacks messages that the leader of the stream has: a server that has lost touch with
+// the others goes on to send heartbeats.
 func (c *consumer) next() (message, error) {
+	c.watch.rest()
 	for {
 		m, ok, err := c.step()
 		if ok || err != nil {
 			return m, err
 		}
+		if c.isBehind() {
+			return message{}, errLags
+		}
 	}
+}
+
+// A lookout compares a consumer that gets no messages with the leader of its stream.
+type lookout struct {
+	quiet  int  // heartbeats since the last message, or the last answer
+	grace  int  // heartbeats that missing messages still have to come; 0 if none are known to be missing
+	asking bool // an answer is on its way to told
+	told   chan looked
+}
+
+// A looked is an answer of the leader.
+type looked struct {
+	last    uint64 // the message behind which it was asked for more
+	missing bool   // there are more
+}
+
+const (
+	lookAfter = 6 // heartbeats without a message before the leader is asked, again and again
+	lookGrace = 4 // heartbeats that messages on their way have to arrive
+)
+
+// rest begins anew, after a message.
+func (w *lookout) rest() { w.quiet, w.grace = 0, 0 }
+
+// isBehind is called at every heartbeat, and reports whether messages that the leader
+// has do not come. It does not wait for the leader's answer, which counts for nothing
+// once a message has come.
+func (c *consumer) isBehind() bool {
+	w := &c.watch
+	w.quiet++
+	select {
+	case answer := <-w.told:
+		w.asking, w.quiet = false, 0
+		if answer.missing && answer.last == c.last {
+			w.grace = lookGrace
+		}
+	default:
+	}
+	switch {
+	case w.grace > 1:
+		w.grace--
+		return false
+	case w.grace == 1:
+		return true
+	case w.quiet >= lookAfter && !w.asking:
+		w.asking = true
+		go func(last uint64) {
+			end, exhausted, err := c.end(last)
+			w.told <- looked{last, err == nil && end > last && !exhausted}
+		}(c.last)
+	}
+	return false
 }
 
 // step waits for the next thing the server says. It may be a message.
@@ -247,7 +309,7 @@ func (c *consumer) accept(msg *nats.Msg) (message, error) {
 	if position != c.delivered+1 {
 		return message{}, errGap
 	}
-	c.delivered, c.left = position, m.left
+	c.delivered, c.left, c.last = position, m.left, m.seq
 	return m, nil
 }
 

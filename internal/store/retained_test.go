@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/eventually"
 )
@@ -75,4 +77,59 @@ func TestRetainedMessagesAreFollowedInOneOrder(t *testing.T) {
 	eventually.Holds(t, "the follower hears of a change", has("map[a:1 a b/>*.:odd b:3 early:0 gone:]"))
 	stop()
 	<-ended
+}
+
+// A server that has lost touch with the leader of a stream sends heartbeats to those who
+// follow the stream there, and no messages: as one does whose consumer is paused. Who
+// follows notices, and reads on from another consumer.
+func TestAFollowerNoticesThatMessagesDoNotCome(t *testing.T) {
+	t.Parallel()
+	n := embedded(t, t.TempDir())
+	s, err := Open(t.Context(), Conns{State: n.State(), Flow: n.Flow()}, patient(Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	l, err := s.OpenRetained(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	current, ended, came := make(chan struct{}), make(chan struct{}), make(chan string, 10)
+	go func() {
+		defer close(ended)
+		l.Follow(ctx, func() { close(current) }, func(_ uint64, key string, _ []byte) { came <- key })
+	}()
+	defer func() { stop(); <-ended }()
+	<-current
+
+	js, err := jetstream.New(n.Flow())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), l.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumers := stream.ConsumerNames(t.Context())
+	paused := ""
+	for paused = range consumers.Name() {
+		if _, err := js.PauseConsumer(t.Context(), l.stream, paused, time.Now().Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if paused == "" || consumers.Err() != nil {
+		t.Fatal("nobody follows", consumers.Err())
+	}
+	if _, err := l.Put(t.Context(), []broker.RetainedValue{{Key: "a", Value: []byte("1")}}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case key := <-came:
+		if key != "a" {
+			t.Errorf("%q came", key)
+		}
+	case <-time.After(eventually.Patience):
+		t.Error("nothing came")
+	}
 }
