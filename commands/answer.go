@@ -94,7 +94,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 	var joined []*Call
 	if c.entry != nil {
 		forgotten := c.untried || c.unfinished(out.err)
-		if forgotten && c.acted.Load() {
+		if forgotten && c.mayHaveActed(out.err) {
 			forgotten, out.err = false, halfDone(out.err)
 		}
 		if forgotten {
@@ -129,6 +129,13 @@ func (r *Router) settle(c *Call, out outcome, now time.Time) {
 // error from the ledger: the error asks for the same request again, or the call was abandoned.
 func (c *Call) unfinished(err *protocol.Error) bool {
 	return err != nil && (err.Code.Retry() != protocol.RetryNever || c.abandoned.Load())
+}
+
+// mayHaveActed reports whether a call that failed may have had an effect that its repeat
+// would have once more. A change of the store that an act made and that was not
+// confirmed, such as the record of a task, may be found later and carried out.
+func (c *Call) mayHaveActed(err *protocol.Error) bool {
+	return c.acted.Load() || !c.untried && c.command.Effect == Act && errors.Is(err, protocol.ErrUnconfirmed)
 }
 
 // halfDone is the error of a call that has acted and did not come to its end.

@@ -3,6 +3,7 @@ package commands_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -87,6 +88,41 @@ func TestWhatNobodyWaitsForEndsIfItCostsMuch(t *testing.T) {
 				}
 				wantSaid(t, r, `{"text":"again"}`)
 				break
+			}
+		})
+	}
+}
+
+// The change of an act that the store did not confirm may be made, and is not made a
+// second time by a repeat. One of the bridge's own state is safe to repeat.
+func TestAnActWhoseChangeIsNotConfirmedIsNotRunAgain(t *testing.T) {
+	unconfirmed := protocol.Wrap(protocol.StoreUnavailable, protocol.ErrUnconfirmed, "the store is slow")
+	for name, c := range map[string]struct {
+		effect commands.Effect
+		fails  error
+		code   protocol.Code
+		runs   int32
+	}{
+		"an act":                        {commands.Act, unconfirmed, protocol.OutcomeUnknown, 1},
+		"an act that stored nothing":    {commands.Act, protocol.Errorf(protocol.StoreUnavailable, "the store is away"), protocol.StoreUnavailable, 2},
+		"a write":                       {commands.Write, unconfirmed, protocol.StoreUnavailable, 2},
+		"an act that wrapped the cause": {commands.Act, fmt.Errorf("starting: %w", unconfirmed), protocol.OutcomeUnknown, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := new(atomic.Int32)
+			n := newNode(t, commands.RouterOptions{}, commands.New(
+				commands.Spec{Name: "test.change", Summary: "Change.", Effect: c.effect, Action: "test:change"},
+				func(context.Context, *commands.Call, text) (text, error) {
+					runs.Add(1)
+					return text{}, c.fails
+				}))
+			for _, who := range []string{"the caller", "a repeat"} {
+				if r := n.call("1", "test.change", `{}`); r.Err == nil || r.Err.Code != c.code {
+					t.Errorf("%s gets %+v, not %s", who, r.Err, c.code)
+				}
+			}
+			if got := runs.Load(); got != c.runs {
+				t.Errorf("it ran %d times, not %d", got, c.runs)
 			}
 		})
 	}

@@ -30,6 +30,10 @@ func Wrap(code Code, cause error, message string) *Error {
 	return &Error{Code: code, Message: message, cause: cause}
 }
 
+// ErrUnconfirmed is a cause of the error of a change that was not confirmed: it may
+// have been made, or will be.
+var ErrUnconfirmed = errors.New("the change was not confirmed")
+
 // InvalidParam builds the error for a parameter that breaks a rule:
 // details.param_name is its path ("skill.capabilities[2]"), details.reason
 // what is wrong with it.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -134,20 +135,34 @@ func (l *connection) request(ctx context.Context, msg *nats.Msg) (*nats.Msg, err
 // unavailable is the 5001 for a failed request. It says whether the request
 // can have had an effect.
 func unavailable(err error) error {
-	return unconfirmed(err, "the store did not confirm the write, which may have happened")
+	return unanswered(err, "the store did not confirm the write, which may have happened")
 }
 
 // unread is the error of a failed read.
-func unread(err error) error { return unconfirmed(err, "the store does not answer") }
+func unread(err error) error { return unanswered(err, "the store does not answer") }
 
-// unconfirmed is the error of an unanswered request, with the text sent for an unknown
+// unwritten is the 5001 for a failed write: [protocol.ErrUnconfirmed] is a cause of it
+// if the write may have happened.
+func unwritten(err error) error {
+	if !isUnsent(err) {
+		err = fmt.Errorf("%w: %w", protocol.ErrUnconfirmed, err)
+	}
+	return unavailable(err)
+}
+
+// unanswered is the error of an unanswered request, with the text sent for an unknown
 // outcome.
-func unconfirmed(err error, sent string) error {
+func unanswered(err error, sent string) error {
 	switch {
-	case errors.Is(err, errNotConnected), errors.Is(err, nats.ErrReconnectBufExceeded):
-		return protocol.Wrap(protocol.StoreUnavailable, err, "the store is not connected")
+	case !isUnsent(err):
+		return protocol.Wrap(protocol.StoreUnavailable, err, sent)
 	case errors.Is(err, nats.ErrNoResponders):
 		return protocol.Wrap(protocol.StoreUnavailable, err, "the store does not answer")
 	}
-	return protocol.Wrap(protocol.StoreUnavailable, err, sent)
+	return protocol.Wrap(protocol.StoreUnavailable, err, "the store is not connected")
+}
+
+// isUnsent reports whether a request that failed has reached nobody.
+func isUnsent(err error) bool {
+	return errors.Is(err, errNotConnected) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrNoResponders)
 }

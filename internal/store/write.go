@@ -118,6 +118,7 @@ func (s *Store) follow(ctx context.Context, revision uint64) error {
 		cancel()
 	}
 	if err := s.view.position.wait(during, revision); err != nil {
+		err = fmt.Errorf("%w: %w", protocol.ErrUnconfirmed, err)
 		return protocol.Wrap(protocol.StoreUnavailable, err, "the change is stored, but the bridge does not see it yet")
 	}
 	return nil
@@ -294,7 +295,7 @@ func (s *Store) onceLed(ctx context.Context, write func() error) error {
 func storeMessage(ctx context.Context, l *connection, msg *nats.Msg) (pubAck, error) {
 	answer, err := l.request(ctx, msg)
 	if err != nil {
-		return pubAck{}, unavailable(err)
+		return pubAck{}, unwritten(err)
 	}
 	var ack pubAck
 	if err := json.Unmarshal(answer.Data, &ack); err != nil {

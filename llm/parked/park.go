@@ -55,6 +55,7 @@ func (s *Service) Park(ctx context.Context, o Order) (*Record, error) {
 	if err != nil && revision == 0 { // with a revision it is stored
 		if unsure(err) {
 			s.disown(r.ID)
+			err = protocol.Errorf(protocol.CodeOf(err), "%s", protocol.AsError(err).Message) // a repeat does nothing twice
 		}
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (s *Service) store(ctx context.Context, l *live, r *Record) error {
 		}
 		revision, err = at, nil // it was stored, and not confirmed
 	}
-	if err != nil {
+	if err != nil && revision == 0 { // with a revision it is stored, although the bridge does not see it yet
 		return err
 	}
 	l.mu.Lock()
