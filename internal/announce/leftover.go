@@ -15,7 +15,7 @@ func Leftovers(retained, known iter.Seq2[string, protocol.SpaceID]) iter.Seq2[st
 		space protocol.SpaceID
 	}
 	return func(yield func(string, protocol.SpaceID) bool) {
-		var old []location // first, since what is declared meanwhile is told after this
+		var old []location // first, since things declared meanwhile are announced after this
 		for topic, space := range retained {
 			old = append(old, location{topic, space})
 		}

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// A Queue holds what waits to be published: events, in order, and keys of
-// values that have changed. A value is published as it is by then, so several
-// changes at once are one.
+// A Queue holds publications that wait: events, in order, and keys of changed
+// values. A value is published as it is by then, so several changes at once are
+// one.
 type Queue[E any, K comparable] struct {
 	most int
 	wake chan struct{}
@@ -19,7 +19,7 @@ type Queue[E any, K comparable] struct {
 	events []E
 	lost   int
 	stale  []K
-	known  map[K]bool // what stale holds
+	known  map[K]bool // the keys in stale
 }
 
 // New makes a queue of at most so many events. More are dropped and counted.
@@ -77,14 +77,14 @@ func (q *Queue[E, K]) signal() {
 	}
 }
 
-// A Publisher is told what to publish, by one goroutine.
+// A Publisher publishes events and values. It is called by one goroutine.
 type Publisher[E any, K comparable] struct {
 	Event func(E)
 	Value func(K)
 	Lost  func(events int) // that were dropped
 }
 
-// Run publishes until ctx ends, and then what was left.
+// Run publishes until ctx ends, and then the rest of the queue.
 func (q *Queue[E, K]) Run(ctx context.Context, p Publisher[E, K]) {
 	for {
 		select {

@@ -38,7 +38,7 @@ type App struct {
 	domains *domains
 	doors   *doors
 	life    *lifecycle.Lifecycle
-	leave   context.CancelFunc // ends what only waits, see state.leaving
+	leave   context.CancelFunc // ends waiting work, see state.leaving
 }
 
 // An Option changes how [New] builds a bridge.

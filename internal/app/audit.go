@@ -118,7 +118,7 @@ func closeTrails(ctx context.Context, s *state) error {
 	})
 }
 
-// closeOrphans closes those that there are.
+// closeOrphans closes the trails of the bridges that have ended by now.
 func closeOrphans(ctx context.Context, s *state) error {
 	if err := s.Members.Catchup(ctx); err != nil {
 		return err

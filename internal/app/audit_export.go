@@ -27,7 +27,7 @@ func newTrailExport(s *state, audits *audit.Service) *trailExport {
 }
 
 // WriteFor makes an export for a principal, which must be allowed to see everything in
-// every space: the trails tell of all of them.
+// every space: the trails are about all of them.
 func (x *trailExport) WriteFor(ctx context.Context, who *protocol.Principal, w io.Writer) error {
 	err := x.authorizer.Authorize(ctx, who, policy.ExportAudit, commands.Resource{Type: "bridge", Space: who.Home()})
 	if err == nil && !who.Unbounded() {

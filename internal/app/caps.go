@@ -77,8 +77,8 @@ func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
 	return t.store.Atomic(ctx, ops...)
 }
 
-// newMirror makes the part that mirrors Caps to the VFS. It is told of every
-// change of a Cap.
+// newMirror makes the part that mirrors Caps to the VFS. It follows every change of
+// a Cap.
 func newMirror(s *state, all *cap.Service, tables *capTables, files *fileParts, shared *relaying) *caps.Service {
 	origin, err := os.Hostname()
 	if err != nil {

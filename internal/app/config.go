@@ -6,10 +6,10 @@ import (
 	"github.com/aibridge/aibridge/internal/config"
 )
 
-// Config is everything a bridge can be told.
+// Config holds all settings of a bridge.
 type Config = config.Config
 
-// DefaultConfig is the configuration of a bridge that was told nothing.
+// DefaultConfig is the configuration without any setting given.
 func DefaultConfig() Config { return config.Default() }
 
 // LoadConfig reads the configuration: defaults, then the file, then AIBRIDGE_*

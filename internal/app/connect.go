@@ -115,7 +115,7 @@ func (d approved) run(ctx context.Context, who *protocol.Principal, skill protoc
 	return d.tools.executor.Execute(ctx, box, env, []*chat.ToolCall{{ID: protocol.NewID(), Name: name, Args: params}})[0].Err
 }
 
-// topicRights judge what the givers of grants may do with topics. A credential
+// topicRights judge the rights of the principals of grants to topics. A credential
 // that has expired was good when the grant was given, and counts as for a Will.
 type topicRights struct {
 	credentials *security.Credentials

@@ -86,7 +86,7 @@ func reviser(d *domains, known *toolParts) approval.Reviser {
 	}
 }
 
-// newParked makes the part that keeps what waits for an approval. Its table is
+// newParked makes the part that keeps calls that wait for an approval. Its table is
 // loaded afterwards.
 func newParked(s *state, approvals *approval.Service, keptElse func(task, approval string) bool, late func(*protocol.Principal, *commands.ReturnAddress, *protocol.Event)) *parked.Service {
 	c := &s.config.Approvals
@@ -114,7 +114,7 @@ func newLoop(s *state, models *modelParts, tools *toolParts) *loop.Runner {
 	})
 }
 
-// newChats makes what keeps conversations. Its table is loaded afterwards.
+// newChats makes the service of conversations. Its table is loaded afterwards.
 func newChats(s *state, models *modelParts, known *toolParts, talker *loop.Runner, waiting *parked.Service) *conversation.Service {
 	c := &s.config.Chat
 	return conversation.New(conversation.Options{
@@ -133,8 +133,8 @@ func newChats(s *state, models *modelParts, known *toolParts, talker *loop.Runne
 	})
 }
 
-// pass lets calls through that people make themselves: they are asked about
-// what models do, not about what they do with their own hands.
+// pass lets calls through that people make themselves: approvals are for the calls
+// of models.
 func pass(context.Context, *tools.Tool, *tools.Execution) error { return nil }
 
 // newRuns makes the part that executes workflows. Its tables are loaded

@@ -40,7 +40,7 @@ func followCredentials(s *state, d *domains, router *commands.Router) {
 // certificateEnded ends everything that was based on a certificate: the work of its
 // holder's agents, its calls, and its connections at every door.
 func certificateEnded(s *state, agents *registry.Service, router *commands.Router, e pki.Ended) {
-	suspended := agents.CertificateEnded(e.Serial, e.Err()) // before presence says that they merely went
+	suspended := agents.CertificateEnded(e.Serial, e.Err()) // before their disconnection would give another reason
 	endCredentials(s, router, audit.Entry{
 		Principal: e.Principal, Kind: e.Kind, Space: e.Space, CertSerial: e.Serial, Reason: e.Text,
 	})
@@ -53,7 +53,7 @@ func certificateEnded(s *state, agents *registry.Service, router *commands.Route
 func endCredentials(s *state, router *commands.Router, why audit.Entry) {
 	failed := router.Fail(s.credentials.Check)
 	ended := s.clients.DisconnectFor(s.credentials.Check) + s.credentials.Review()
-	failed += router.Fail(s.credentials.Check) // what came in meanwhile
+	failed += router.Fail(s.credentials.Check) // calls that came in meanwhile
 	if failed+ended == 0 {
 		return
 	}

@@ -57,7 +57,7 @@ type sessionsPart struct {
 	voice     *relay.Voice
 }
 
-// Everything implements [relay.Part]: the directory tells nothing to all.
+// Everything implements [relay.Part]: the directory has no statements for all bridges.
 func (p *sessionsPart) Everything(func([]byte)) {}
 
 // Told implements [relay.Part].

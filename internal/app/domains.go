@@ -74,8 +74,8 @@ type domains struct {
 	plain      *plain // publications of programs that know nothing of the bridge
 }
 
-// openDomains makes the domains with their tables, loads these, and then opens
-// what reads them.
+// openDomains makes the domains with their tables, loads these, and then opens the
+// parts that read them.
 func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	skills := store.NewTable[registry.SkillRecord](s.Store, "skill")
 	credentials := newCredentialTables(s.Store)

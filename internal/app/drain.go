@@ -70,8 +70,8 @@ func workingBeside(m *cluster.Membership) []cluster.Member {
 	return membersBeside(m, func(o *cluster.Member) bool { return o.State == cluster.Serving && o.Ready })
 }
 
-// successors are the other members that serve what this bridge serves, once it has
-// ended.
+// successors are the other members that take over the clients of this bridge once
+// it has ended.
 func successors(m *cluster.Membership) []cluster.Member {
 	if m.Working() == cluster.One {
 		return membersBeside(m, func(o *cluster.Member) bool { return o.State == cluster.Standby })

@@ -44,7 +44,8 @@ func openEntrance(ctx context.Context, b *base) (*entrance, error) {
 	return e, nil
 }
 
-// waits closes the doors but for HTTP, which says why the bridge does not serve.
+// waits closes all doors except HTTP, which answers with the reason why the bridge does
+// not serve.
 func (e *entrance) waits(reason string) {
 	e.sockets.StandBy("http")
 	e.lobby.Waits(reason)

@@ -148,7 +148,7 @@ func (e *errands) Said(from relay.Node, body []byte) {
 	}
 }
 
-// end tells what came of an errand, once.
+// end reports the outcome of an errand, once.
 func (a *errand) end(news errandNews) {
 	select {
 	case a.done <- news:

@@ -58,8 +58,8 @@ func (r *relaying) serve(ctx context.Context, bridge string, run uint64) (estate
 	return a, nil
 }
 
-// whoWorkedAlone stands for whichever bridge worked while one did at a time. No
-// bridge has such an id. What they left is an estate like others.
+// whoWorkedAlone is the name for the bridges of a time when one was active at a
+// time. No bridge has such an id. Their sessions are an estate like others.
 const whoWorkedAlone = "<who worked alone>"
 
 // inherit has the sessions served that clients had while one bridge worked at a
@@ -84,7 +84,7 @@ func (r *relaying) inherit(ctx context.Context) error {
 
 // Reconcile implements [estate.Server].
 func (a *adopted) Reconcile(members []relay.Member) {
-	join(a.directory, members) // whose parts tell one that is dead nothing
+	join(a.directory, members) // whose parts send nothing to a dead one
 	connect(a.line, a.relay, members, a.r.log)
 }
 

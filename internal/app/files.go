@@ -72,8 +72,8 @@ func temporary(dir string) (string, error) {
 	return dir, nil
 }
 
-// openBlobs chooses where contents of files are. A bridge that has its state to
-// itself keeps them in a folder, which is as quick as the disk; several on an
+// openBlobs chooses the place of the contents of files. A bridge that has its state
+// to itself keeps them in a folder, which is as quick as the disk; several on an
 // external NATS share its object bucket (docs/decisions).
 func openBlobs(ctx context.Context, s *state, dir string) (vfs.Blobs, error) {
 	if s.config.InNATS() {

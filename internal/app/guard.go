@@ -30,8 +30,8 @@ type guard struct {
 	judge       authz.Judge
 }
 
-// openGuard opens the audit trail and makes what decides. It is there before
-// the domains: it asks those that policies speak of once they are.
+// openGuard opens the audit trail and makes the policy engine and its guards. It
+// comes before the domains, whose facts it asks for later.
 func openGuard(ctx context.Context, b *base, s *storage.Storage, clients *mqttdoor.Clients, later *promises) (*guard, error) {
 	tables, holder := storage.SealTables(s.Store), ""
 	if b.config.Shared() {

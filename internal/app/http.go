@@ -59,7 +59,7 @@ func newAPI(s *state, d *domains, router *commands.Router, south *southbound.Tra
 	return made, nil
 }
 
-// newFileDoor lets clients at files. Each request counts as a command.
+// newFileDoor makes the door to files. Each request counts as a command.
 func newFileDoor(s *state, d *domains, authenticate authentication, envelopes func() http.Handler) (*filesdoor.Handler, error) {
 	return filesdoor.New(filesdoor.Options{
 		Service: d.files.Service,
@@ -146,8 +146,7 @@ func pageTopics(server *broker.Broker, authenticate authentication) http.Handler
 	}))
 }
 
-// senderKey is the key under which the context of a request has what its sender stands
-// on.
+// senderKey is the key of the sender's credential in the context of a request.
 type senderKey struct{}
 
 // webSockets is the handler of the WebSocket listener.

@@ -52,7 +52,7 @@ type identities struct {
 	authenticator *security.Authenticator
 }
 
-// openPasswords opens what knows user names and passwords; nil if nothing does.
+// openPasswords opens the service of user names and passwords; nil if there is none.
 func openPasswords(s *state) (*password.Service, security.Passwords, error) {
 	passwords, err := password.Open(s.config.Passwords, s.log)
 	if passwords == nil || err != nil {

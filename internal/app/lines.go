@@ -11,12 +11,11 @@ import (
 	"github.com/aibridge/aibridge/security"
 )
 
-// directNote is the part of a bridge's record that says where others reach it for
-// direct lines.
+// directNote is the part of a bridge's record with its address for direct lines.
 const directNote = "direct"
 
-// newLines returns what carries frames over direct lines, and over NATS where there
-// are none; nil for a bridge that is to have none.
+// newLines returns the carrier of frames over direct lines, and over NATS where
+// there are none; nil for a bridge that is to have none.
 func (r *relaying) newLines(s *state, ring *security.Keyring) (*direct.Switch, error) {
 	if s.config.Cluster.Relay == "" {
 		return nil, nil
@@ -31,7 +30,7 @@ func (r *relaying) newLines(s *state, ring *security.Keyring) (*direct.Switch, e
 	})
 }
 
-// openLines listens for direct lines, and tells the others where.
+// openLines listens for direct lines, and publishes their address to the others.
 func (r *relaying) openLines() error {
 	if r.lines == nil {
 		return nil
@@ -51,8 +50,8 @@ func (r *relaying) openLines() error {
 }
 
 // draw has lines with all bridges that listen for them, as far as messages for them
-// go to their own process: what another bridge serves for one goes over NATS, also
-// while that one is back and has not taken it over.
+// go to their own process: messages for sessions that another bridge serves in its
+// place go over NATS, also while it is back and has not taken them over.
 func (r *relaying) draw(peers []relay.Member) {
 	if r.lines == nil {
 		return
@@ -74,8 +73,7 @@ func (r *relaying) closeLines() {
 	}
 }
 
-// show tells how messages go to the other bridges; nothing for a bridge that works
-// alone.
+// show lists the lines to the other bridges; none for a bridge that works alone.
 func (r *relaying) show() []status.Peer {
 	if r == nil {
 		return nil

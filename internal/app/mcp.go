@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// instructions tell models what the server is.
+// instructions describe the server to models.
 const instructions = `This is AI Bridge: it connects devices, skills and models. ` +
 	`Tools named SKILL.CAPABILITY make a device or a skill act, right away and in the real world; others run commands of the bridge. ` +
 	`A tool whose annotations say that it is destructive may wait until a person approves the call: then its result names a task, and the tool task.get tells later what became of it. ` +

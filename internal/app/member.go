@@ -9,12 +9,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// readyEvery is the interval at which a bridge looks whether it is ready, to tell the
-// others of its cluster.
+// readyEvery is the interval at which a bridge checks whether it is ready, for its
+// record in the cluster.
 const readyEvery = time.Second
 
-// introduce tells the other bridges of the cluster that this one serves, where,
-// and whether it is ready, until ctx ends.
+// introduce keeps this bridge's record in the cluster: that it serves, where, and
+// whether it is ready, until ctx ends.
 func introduce(ctx context.Context, s *state, d *doors) error {
 	keys, err := storage.Fingerprints(&s.config, s.seals.File, s.caKey)
 	if err != nil {
@@ -45,7 +45,7 @@ func introduce(ctx context.Context, s *state, d *doors) error {
 	}
 }
 
-// withdraw tells the other bridges that this one stops.
+// withdraw records for the other bridges that this one stops.
 func withdraw(s *state) {
 	s.Members.Tell(func(r *cluster.Record) {
 		r.State, r.Ready, r.Why = cluster.Draining, false, "the bridge is stopping"

@@ -62,8 +62,8 @@ func (s spenders) Catchup(ctx context.Context) error { return s.Members.Catchup(
 // modelStatus is the errand of telling how the models fare.
 const modelStatus = "llm.status"
 
-// elsewhere asks other bridges how the models fare there, and tells them how they do
-// here. It is nil for a bridge that works alone.
+// elsewhere exchanges the states of models with other bridges. It is nil for a
+// bridge that works alone.
 func (m *modelParts) elsewhere(shared *relaying) func(context.Context) []model.BridgeStatus {
 	if shared == nil {
 		return nil
@@ -84,7 +84,7 @@ func (m *modelParts) elsewhere(shared *relaying) func(context.Context) []model.B
 }
 
 // configure puts the configuration of models to work. Without one there are no
-// models, and the commands say so.
+// models, and the commands fail.
 func (m *modelParts) configure(s *state) error {
 	s.life.Run("language models", m.service.Run)
 	switch l := &s.config.LLM; {

@@ -91,7 +91,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 	return server, nil
 }
 
-// inspectMessages has messages looked at before anybody gets them.
+// inspectMessages has messages inspected before they are delivered.
 func inspectMessages(s *state, server *broker.Broker) error {
 	check.Topics(server, s.config.MQTT.TopicMetrics, s.metrics)
 	if s.config.MQTT.Sparkplug {

@@ -51,14 +51,15 @@ func (s *state) carrier(owner string) (n cluster.Node, ok bool) {
 	return n, n != s.Members.Self()
 }
 
-// orphaned says which owners have ended, of those that records had named before
-// it was called.
+// orphaned returns a function that reports whether an owner has ended, of those
+// that records had named before the call.
 func (s *state) orphaned(ctx context.Context) (func(owner string) bool, error) {
 	return s.ended, s.Members.Catchup(ctx)
 }
 
-// inherited is like orphaned, on the bridge that takes over the work of ended ones: the
-// oldest, so that nothing is taken over twice. To the others no owner has ended.
+// inherited is orphaned on the oldest bridge, which takes over the work of ended
+// ones, so that nothing is taken over twice. On the others it reports that no owner
+// has ended.
 func (s *state) inherited(ctx context.Context) (func(owner string) bool, error) {
 	if !s.Members.Oldest() {
 		return func(string) bool { return false }, nil
@@ -79,9 +80,9 @@ func (s *state) once(part func(context.Context) error) func(context.Context) err
 	}
 }
 
-// heir says whether this bridge goes on with a thing of a bridge that has ended: of
-// the bridges that take relayed work, rendezvous hashing chooses one for each thing;
-// where one bridge works at a time it is that one.
+// heir returns a function that reports whether this bridge takes over a thing of a
+// bridge that has ended: of the bridges that take relayed work, rendezvous hashing
+// chooses one for each thing; where one bridge works at a time it is that one.
 func (s *state) heir(ctx context.Context) (func(node, thing string) bool, error) {
 	if err := s.Members.Catchup(ctx); err != nil {
 		return nil, err
@@ -134,8 +135,8 @@ func takeOverRuns(ctx context.Context, s *state, runs *run.Service) error {
 	})
 }
 
-// retellWebhooks has webhooks told what bridges that ended have not told, until ctx
-// ends.
+// retellWebhooks has the undelivered notifications of ended bridges sent to
+// webhooks, until ctx ends.
 func retellWebhooks(ctx context.Context, s *state, approvals *approval.Service) error {
 	return afterEach(ctx, s, func() {
 		if err := approvals.Retell(ctx); err != nil && ctx.Err() == nil {

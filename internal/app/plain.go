@@ -74,7 +74,7 @@ func (p *plain) commands(m *broker.Publication) {
 	p.entities.Load().Take(entities.Command{Who: m.Client.Principal(), Client: m.Client.ID, Topic: m.Topic, Payload: m.Payload})
 }
 
-// says passes Home Assistant's own status to the bridge that shows the entities.
+// says passes Home Assistant's own status on to the bridge that shows the entities.
 func (p *plain) says(m *broker.Publication) {
 	if to, elsewhere := p.s.carrier(""); elsewhere && p.voice != nil {
 		p.say(relay.Node(to), &plainNews{Status: published(m)})
@@ -126,7 +126,7 @@ func (p *plain) heard(by *entities.Publisher, c *plainCommand) {
 	by.Take(entities.Command{Who: who, Client: c.Client, Topic: c.Topic, Payload: c.Payload})
 }
 
-// A plain tells nothing to all, and remembers nothing of bridges that have ended.
+// A plain has no statements for all bridges, and remembers nothing of ended ones.
 
 func (p *plain) Everything(func([]byte)) {}
 func (p *plain) Told(relay.Node, []byte) {}

@@ -32,7 +32,7 @@ func (p *promise[T]) value() *T { return p.kept.Load() }
 type promises struct {
 	agents       promise[registry.Service]   // policies decide by the registered agents and skills
 	channels     promise[cap.Service]        // agents, dispatches and policies ask about Caps
-	groups       promise[dispatch.Engine]    // agents answer what dispatches ask
+	groups       promise[dispatch.Engine]    // agents answer requests of dispatches
 	scenes       promise[scene.Service]      // agents and Caps tell of changes
 	certificates promise[pki.Service]        // opened when the tables are loaded, which agents and scenes have
 	router       promise[commands.Router]    // tools run commands

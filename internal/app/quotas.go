@@ -17,7 +17,7 @@ const (
 	tellEvery = time.Second
 	// forgetAfter is the time after which a bridge's message no longer counts.
 	forgetAfter = 3 * time.Second
-	// mostUses bounds the parties that a bridge tells of at a time.
+	// mostUses bounds the parties in one report of a bridge.
 	mostUses = 4096
 )
 
@@ -31,7 +31,7 @@ type sharedLimits struct {
 
 	mu    sync.Mutex
 	heard map[relay.Node]limitNews
-	quiet bool // nothing was told last
+	quiet bool // the last report was empty
 }
 
 // limitNews is a bridge's message to the others each second.
@@ -66,7 +66,7 @@ func (l *sharedLimits) run(ctx context.Context) error {
 	}
 }
 
-// turn tells the others the demand here, and takes up theirs.
+// turn sends the demand here to the others, and takes up theirs.
 func (l *sharedLimits) turn(now time.Time) {
 	var others []cluster.Node
 	for _, m := range l.shared.members.Members() {
@@ -77,7 +77,7 @@ func (l *sharedLimits) turn(now time.Time) {
 	uses := l.quotas.Uses(len(others) + 1)
 	news := limitNews{Uses: uses[:min(len(uses), mostUses)], Failed: l.throttle.News()}
 	nothing := len(news.Uses) == 0 && len(news.Failed) == 0
-	if !nothing || !l.quiet { // that there is nothing is told once
+	if !nothing || !l.quiet { // an empty report is sent once
 		if body, err := json.Marshal(news); err == nil {
 			for _, n := range others {
 				l.voice.Say(relay.Node(n), body)
@@ -123,7 +123,7 @@ func (l *sharedLimits) Gone(from relay.Node) {
 	delete(l.heard, from)
 }
 
-// Nothing is told for good.
+// Reports are transient: there are no statements that last.
 
 func (l *sharedLimits) Everything(func([]byte)) {}
 func (l *sharedLimits) Told(relay.Node, []byte) {}

@@ -21,8 +21,8 @@ import (
 	"github.com/aibridge/aibridge/security"
 )
 
-// relayNote is the part of a bridge's record that says that it takes what others
-// relay to it.
+// relayNote is the part of a bridge's record that says that it takes relayed
+// messages.
 const relayNote = "relay"
 
 // A relaying bridge shares its clients' messages with the other bridges of its
@@ -169,9 +169,9 @@ func connect(line *store.RelayLine, r *relay.Relay, members []relay.Member, log 
 	r.Reconcile(members)
 }
 
-// await returns when this bridge knows what the clients of all others subscribe
-// to and have retained, and sessions of bridges that have ended are served: it may
-// serve then, and nothing that is published at it is missed by any of them.
+// await returns when this bridge knows the subscriptions and retained messages of
+// the clients of all others, and sessions of ended bridges are served: then it may
+// serve, and no subscriber elsewhere misses messages published here.
 func (r *relaying) await(ctx context.Context, life *lifecycle.Lifecycle) error {
 	select {
 	case <-r.server.RetainedCurrent():
@@ -227,7 +227,7 @@ func (r *relaying) close(ctx context.Context) error {
 	defer cancel()
 	r.stop()
 	defer r.unwatch()
-	r.reconcile() // what this bridge served of others, it has given back
+	r.reconcile() // this bridge has given back the sessions of others
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for r.owes() && ctx.Err() == nil {

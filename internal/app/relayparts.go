@@ -7,14 +7,16 @@ import (
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// Numbers of the parts that speak with their like at the other bridges.
+// Numbers of the parts that exchange messages with their counterparts at the other
+// bridges.
 const (
 	registryPart byte = iota + 1
 	errandsPart
 	limitsPart
 )
 
-// joinRegistry makes the registry a part that speaks with those of the others.
+// joinRegistry makes the registry a part that exchanges messages with those of the
+// others.
 func (r *relaying) joinRegistry(s *registry.Service) registry.Voice {
 	return agentsVoice{r.Join(registryPart, agentsPart{s})}
 }

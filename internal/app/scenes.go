@@ -53,7 +53,7 @@ func newScenes(s *state, agents *registry.Service, all *cap.Service, shared *rel
 const declareRouteAgent = "scene.declared"
 
 // declared tells the oldest bridge, which looks after the scenes, of a RouteAgent
-// that has declared itself here. One that is the oldest a moment later gives all
+// that has declared itself here. A bridge that becomes the oldest gives all
 // RouteAgents time.
 func (r *relaying) declared(ctx context.Context, s *state, d scene.Declaration) {
 	n, elsewhere := s.carrier("")

@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/security"
 )
 
-// secretsNote is the part of a bridge's record that says which versions of the
-// secrets it knows.
+// secretsNote is the part of a bridge's record with the versions of the secrets
+// that it knows.
 const secretsNote = "secrets"
 
 // newSecrets makes the part that rotates secrets. The tables are loaded.
@@ -85,7 +85,8 @@ func keepSealed(s *state, file security.KeyFile) func(ctx context.Context) error
 	}
 }
 
-// tellSecrets tells the other bridges which versions this one knows, until ctx ends.
+// tellSecrets publishes the versions that this bridge knows to the others, until ctx
+// ends.
 func tellSecrets(s *state, secrets *security.SecretService, tables *credentialTables) func(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}
@@ -101,7 +102,7 @@ func tellSecrets(s *state, secrets *security.SecretService, tables *credentialTa
 				if err != nil {
 					return err
 				}
-				if err := tellKeys(s); err != nil { // before anybody has the version in its file
+				if err := tellKeys(s); err != nil { // before any bridge has the version in its file
 					return err
 				}
 				if err := s.Members.Note(secretsNote, string(known)); err != nil {
@@ -114,7 +115,7 @@ func tellSecrets(s *state, secrets *security.SecretService, tables *credentialTa
 	}
 }
 
-// tellKeys tells the other bridges what a bridge may have in its key files to join.
+// tellKeys publishes the fingerprints of the key files with which a bridge may join.
 func tellKeys(s *state) error {
 	if !s.Members.Shared() {
 		return nil

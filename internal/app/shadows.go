@@ -28,7 +28,7 @@ func newShadows(s *state, agents *registry.Service) *shadow.Service {
 	return shadows
 }
 
-// openReports takes what agents publish of their state.
+// openReports takes the reports of agents about their state.
 func openReports(s *state, d *domains, server *broker.Broker) {
 	server.Handle(s.topics.AgentState("+", string(shadow.Reported)), func(p *broker.Publication) {
 		agent, ok := s.topics.StateOf(p.Topic)

@@ -13,8 +13,8 @@ import (
 	"github.com/aibridge/aibridge/registry/shadow"
 )
 
-// joinCentre makes this bridge a site of another one, if it is told to be; it does
-// not connect yet.
+// joinCentre makes this bridge a site of another one, if configured; it does not
+// connect yet.
 func joinCentre(s *state, d *domains) {
 	if s.config.Sites.Join.Name == "" {
 		return
@@ -39,15 +39,15 @@ func joinCentre(s *state, d *domains) {
 	s.promised.site.keep(joined)
 }
 
-// startSite has a site show what there is to its centre: in a cluster one bridge does.
+// startSite has a site show its agents to the centre: in a cluster one bridge does.
 func startSite(s *state) {
 	if joined := s.promised.site.value(); joined != nil {
 		s.life.Run("centre of the site", s.once(joined.Run))
 	}
 }
 
-// showCentre is the bridge that this one is a site of, to those of the space whose
-// agents it is shown.
+// showCentre is the centre of this bridge, for principals of the space whose agents
+// are shown there.
 func (s *state) showCentre(to *protocol.Principal) *status.Centre {
 	joined := s.promised.site.value()
 	if joined == nil {

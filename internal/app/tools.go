@@ -24,7 +24,7 @@ type toolParts struct {
 	servers   *servers.Service
 	skills    *bridge.Skills
 	offered   *tools.Catalogue // to MCP clients: the catalogue, and the tools for people alone
-	instance  string           // tells this bridge from other MCP servers
+	instance  string           // identifies this bridge among MCP servers
 	record    events.Tools
 }
 
@@ -76,7 +76,7 @@ func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispa
 	return t, nil
 }
 
-// noteSkill tells the source of tools that a skill has changed.
+// noteSkill notifies the source of tools of a changed skill.
 func noteSkill(known *bridge.Skills, old, now *registry.SkillRecord) {
 	if now == nil {
 		known.Changed(homeOf(old), old.ID, old.RegisteredAt, nil)

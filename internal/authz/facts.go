@@ -18,8 +18,8 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// Facts tells policies what is known of things. The domains are made after the
-// policies, and are there before anybody decides.
+// Facts provides policies with facts about resources. The domains are made after
+// the policies, and are there before the first decision.
 type Facts struct {
 	Agents func() *registry.Service
 	Caps   func() *cap.Service
@@ -80,8 +80,7 @@ func fromRegistry(f registry.Facts, ok bool) (policy.Facts, bool) {
 	return facts, ok
 }
 
-// Standing says what principals have to do with things, for the rights to
-// topics.
+// Standing knows the ties of principals to things, for the rights to topics.
 type Standing struct {
 	Agents *registry.Service
 	Caps   *cap.Service

@@ -71,8 +71,8 @@ func (j Judge) decide(action string, env *tools.Environment, tool string) policy
 	return j.Policies.Decide(question(action, env, tool))
 }
 
-// Forbids implements [tools.Law]. What policy forbids at some times only is
-// judged when it is called.
+// Forbids implements [tools.Law]. A call that policy forbids at some times only is
+// judged when it is made.
 func (j Judge) Forbids(env tools.Environment, t *tools.Tool) bool {
 	d := j.decide(policy.RunTool, &env, t.Name)
 	return !d.Allowed && !d.Passing
@@ -125,8 +125,7 @@ func (j Judge) MayUseServer(ctx context.Context, who *protocol.Principal, action
 	return j.Authorizer.Authorize(ctx, who, action, on)
 }
 
-// MayAskFor says why a caller may not ask on behalf of a skill that is not
-// itself.
+// MayAskFor fails if a caller may not act on behalf of a skill other than itself.
 func (j Judge) MayAskFor(ctx context.Context, call *commands.Call, skill string) error {
 	if j.Authorizer.ActFor(ctx, call.Principal, skill) == nil {
 		return nil
@@ -141,7 +140,7 @@ type Dispatches struct {
 	Grants     grant.Authority
 	Authorizer security.Authorizer
 	Caps       func() *cap.Service
-	Denied     func(d *dispatch.Dispatch, skill protocol.SkillID, why error) // is told
+	Denied     func(d *dispatch.Dispatch, skill protocol.SkillID, why error) // called after a refusal
 }
 
 // MayAsk fails if the caller of a dispatch may not have a member asked any more. It

@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/security/pki"
 )
 
-// Parties are those that the bridge knows: by a registration, an API key or a
-// certificate. Whom tokens name it does not know before they come.
+// Parties are the parties that the bridge knows: by a registration, an API key or a
+// certificate. The principals of tokens are unknown before they come.
 type Parties struct {
 	Agents       *registry.Service
 	Keys         *security.KeyIndex
@@ -75,8 +75,9 @@ func (p Parties) Principal(kind protocol.Kind, id string, space protocol.SpaceID
 	return &protocol.Principal{Kind: kind, ID: id, Space: space, Roles: newest.Roles, Scopes: newest.Scopes, Method: protocol.MethodAPIKey}, true
 }
 
-// Certificates judges what scenes and route agents need by the authorities of
-// the bridge, which are opened when the tables are loaded, before anybody asks.
+// Certificates judges certificates for scenes and route agents by the authorities
+// of the bridge, which are opened when the tables are loaded, before the first
+// check.
 type Certificates struct {
 	PKI func() *pki.Service
 }
@@ -115,7 +116,7 @@ func (c Certificates) AuthorizeRoute(ctx context.Context, call *commands.Call, s
 	return registry.RouteGrant{Serial: granted.Serial, Skill: granted.Skill}, nil
 }
 
-// For reports whether a certificate counts and is for a skill.
+// For reports whether a certificate is valid and is for a skill.
 func (c Certificates) For(serial protocol.Serial, space protocol.SpaceID, skill protocol.SkillID) bool {
 	authorities := c.PKI()
 	return authorities != nil && authorities.Covers(serial, pki.Need{Skill: skill, Space: space}) == nil

@@ -15,15 +15,15 @@ import (
 type Options struct {
 	// WithoutContents leaves out the contents of files in the VFS.
 	WithoutContents bool
-	// Progress is told how far the archive is. Optional.
+	// Progress is called with the progress of the archive. Optional.
 	Progress func(Progress)
 }
 
 // Progress is the part of a backup that is written, or read.
 type Progress = store.Progress
 
-// Write writes everything that a stopped bridge knows, and returns what that is
-// in a few words.
+// Write writes the whole state of a stopped bridge, and returns a summary in a few
+// words.
 func Write(ctx context.Context, s *store.Store, from Places, w io.Writer, o Options) (summary string, err error) {
 	spool, err := spoolFiles(from.Spool).read()
 	if err != nil {
@@ -37,16 +37,16 @@ func Write(ctx context.Context, s *store.Store, from Places, w io.Writer, o Opti
 	return describe(manifest), err
 }
 
-// Check reads a backup to its end and returns in a few words what is in it. It
-// fails if the backup is cut off or damaged. Progress is optional.
+// Check reads a backup to its end and returns a summary in a few words. It fails if
+// the backup is cut off or damaged. Progress is optional.
 func Check(r io.Reader, progress func(Progress)) (summary string, err error) {
 	manifest, err := store.CheckArchive(r, progress)
 	return describe(manifest), err
 }
 
 // Restore fills the state of a stopped bridge and its places from a backup, and
-// returns in a few words what was in it. It refuses to touch what holds
-// something, unless force is set.
+// returns a summary in a few words. It refuses to replace a state that is not
+// empty, unless force is set.
 func Restore(ctx context.Context, s *store.Store, to Places, r io.Reader, force bool) (summary string, err error) {
 	places, closing, err := to.open(ctx, s)
 	if err != nil {

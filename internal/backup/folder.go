@@ -36,7 +36,7 @@ func (d directory) name(at time.Time) string {
 	return d.prefix() + at.UTC().Format(stampLayout) + suffix
 }
 
-// open makes the folder, and removes what a crash has left of backups.
+// open makes the folder, and removes unfinished backups that a crash has left.
 func (d directory) open() error {
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return fmt.Errorf("folder for backups: %w", err)

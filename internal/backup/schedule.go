@@ -68,7 +68,7 @@ func (s *Service) next() time.Time {
 	now := s.o.Clock.Now()
 	all, err := s.directory.list()
 	if err != nil {
-		return now // which will fail, and say so
+		return now // which will fail and be logged
 	}
 	for _, made := range all {
 		if !made.at.After(now) {

@@ -37,7 +37,7 @@ type Trail interface {
 	Flush(context.Context) error
 }
 
-// ServiceOptions say what a [Service] saves, and where to.
+// ServiceOptions hold the sources and the folder of a [Service].
 type ServiceOptions struct {
 	BridgeID string // is in the names of backups
 	Settings Settings
@@ -66,7 +66,7 @@ type Service struct {
 }
 
 // New makes a service. If it is to make backups by itself, it makes their
-// folder, and removes what a crash has left of some.
+// folder, and removes unfinished ones that a crash has left.
 func New(o ServiceOptions) (*Service, error) {
 	s := &Service{o: o, directory: directory{path: o.Dir, bridge: o.BridgeID}, turn: make(chan struct{}, 1)}
 	if o.Settings.EveryHours == 0 {
@@ -102,7 +102,7 @@ func (s *Service) write(ctx context.Context, w io.Writer, withoutContents bool) 
 	return manifest, err
 }
 
-// settle has all that the audit trail was told stored.
+// settle has all recorded entries of the audit trail stored.
 func (s *Service) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func (s *Service) WriteFor(ctx context.Context, who *protocol.Principal, without
 	return err
 }
 
-// record notes a backup in the audit trail, and tells operators.
+// record records a backup in the audit trail, and notifies operators.
 func (s *Service) record(ctx context.Context, e audit.Entry, err error) {
 	e.Action, e.Security, e.Code = policy.TakeBackup, true, audit.OK
 	if err != nil {

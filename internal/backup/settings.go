@@ -1,6 +1,6 @@
 package backup
 
-// Settings say when a bridge makes backups of itself, and which are kept.
+// Settings hold the schedule of a bridge's own backups, and how many are kept.
 type Settings struct {
 	EveryHours      int    `yaml:"every_hours" doc:"hours between two backups that the bridge makes by itself; 0 for none"`
 	Dir             string `yaml:"dir" doc:"folder that they are written to, on another disk at best; backups in the data folder when empty"`
@@ -12,7 +12,7 @@ type Settings struct {
 // DefaultSettings make no backups.
 func DefaultSettings() Settings { return Settings{Keep: 7} }
 
-// Check tells fail what is wrong with the settings.
+// Check passes the faults of the settings to fail.
 func (s *Settings) Check(fail func(format string, args ...any)) {
 	for _, setting := range []struct {
 		name             string

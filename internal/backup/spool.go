@@ -21,9 +21,9 @@ func (s spoolFiles) file(name string) string { return string(s) + "." + name }
 
 var spoolNames = []string{"0", "1"}
 
-// read reads what waits to be stored, for a backup of which the trails are
-// copied later. An entry that a bridge stores meanwhile is then in both, and
-// counts once; read later, it could be in neither.
+// read reads the waiting entries, for a backup of which the trails are copied
+// later. An entry that a bridge stores meanwhile is then in both, and counts once;
+// read later, it could be in neither.
 func (s spoolFiles) read() (store.FileSource, error) {
 	waiting := make(map[string][]byte)
 	for _, name := range spoolNames {
@@ -55,7 +55,7 @@ func (s spoolFiles) Check(name string) error {
 	return fmt.Errorf("%q is no file of the audit trail", name)
 }
 
-// Empty implements [store.FileTarget]: what is there stays.
+// Empty implements [store.FileTarget]: existing files stay.
 func (s spoolFiles) Empty(context.Context) (bool, error) { return true, nil }
 
 // Clear implements [store.FileTarget].

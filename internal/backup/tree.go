@@ -20,8 +20,8 @@ import (
 // that are neither files nor folders.
 type tree struct {
 	dir string
-	// unit tells the folders whose files belong together. A bridge may be at
-	// work in one while it is copied; then it is copied anew, and the last copy
+	// unit reports whether the files of a folder belong together. A bridge may be
+	// at work in one while it is copied; then it is copied anew, and the last copy
 	// counts.
 	unit func(path string) bool
 }
@@ -29,7 +29,7 @@ type tree struct {
 // copies bounds how often a file or a unit is copied.
 const copies = 5
 
-// isRun tells the folders of runs in the folder of workflows.
+// isRun reports whether a folder in that of workflows is a run's.
 func isRun(name string) bool { return path.Dir(name) == "runs" }
 
 // add writes the tree into a backup.

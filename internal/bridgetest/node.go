@@ -85,8 +85,8 @@ func (n *Node) start(t testing.TB) {
 	go func() { n.done <- bridge.Run(ctx) }()
 }
 
-// untilFailed gives up what may wait for others that the test fails to start
-// meanwhile. The function that is returned ends the watch.
+// untilFailed calls giveUp if the test fails while a bridge waits for others. The
+// function that is returned ends the watch.
 func untilFailed(t testing.TB, giveUp context.CancelFunc) (end func()) {
 	if t.Failed() {
 		return func() {}
@@ -129,7 +129,7 @@ func (n *Node) Stop(t testing.TB) {
 	}
 }
 
-// End ends the bridge in an orderly way, and returns what it could not do. A second
+// End ends the bridge in an orderly way, and returns the error of that. A second
 // call does nothing.
 func (n *Node) End(t testing.TB) error {
 	t.Helper()

@@ -18,21 +18,21 @@ import (
 )
 
 // A Raw is a plain MQTT 5 client that knows nothing of the protocol's SDK:
-// what it sends and gets is bytes on topics.
+// it sends and gets bytes on topics.
 type Raw struct {
 	*paho.Client
 	ID       string
-	Received chan *paho.Publish // what arrives on subscribed topics
+	Received chan *paho.Publish // messages on subscribed topics
 	Connack  *paho.Connack      // how the bridge answered CONNECT, nil if it did not
 	// Dismissed has the DISCONNECT of the bridge, if it sends one.
 	Dismissed chan *paho.Disconnect
 	conn      net.Conn
 
 	mu   sync.Mutex
-	seen []string // what happened last on the connection, for a test that fails
+	seen []string // the last events of the connection, for a test that fails
 }
 
-// note keeps what happened last.
+// note keeps an event of the connection.
 func (r *Raw) note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *Raw) last() string {
 	return strings.Join(r.seen, "\n\t")
 }
 
-// silent has nothing to say beyond what CONNECT and AUTH of the test say.
+// silent adds nothing to the test's own CONNECT and AUTH.
 type silent struct{}
 
 func (silent) Authenticate(a *paho.Auth) *paho.Auth { return a }

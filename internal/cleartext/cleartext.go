@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Exposes says why a credential may not be sent to a URL, "" if it may: it
+// Exposes is the reason why a credential may not be sent to a URL, "" if it may: it
 // would cross the internet in the clear.
 func Exposes(u *url.URL) string {
 	if u.Scheme != "http" || Nearby(u.Hostname()) {
@@ -22,8 +22,8 @@ func Exposes(u *url.URL) string {
 // own are the last parts of names that do not exist on the internet.
 var own = []string{"local", "localhost", "internal", "lan", "home", "arpa", "svc", "test"}
 
-// Nearby reports whether a host is one of the own machine or network, so far
-// as its name tells.
+// Nearby reports whether a host is one of the own machine or network, as far as its
+// name shows.
 func Nearby(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		addr = addr.Unmap()

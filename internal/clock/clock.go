@@ -91,7 +91,7 @@ func (c *Clock) Settled() time.Time {
 }
 
 // Wall is the time of the calendar at a steady time, as far as that is known
-// now: what to store of a deadline.
+// now: the form in which a deadline is stored.
 func (c *Clock) Wall(steady int64) time.Time {
 	return c.Now().Add(time.Duration(steady - c.Steady()))
 }

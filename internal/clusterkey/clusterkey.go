@@ -1,6 +1,6 @@
-// Package clusterkey keeps what makes a program a bridge of a cluster in one file:
-// the key under which its servers know each other, and the secrets that all
-// bridges of a cluster share.
+// Package clusterkey keeps the credentials of a bridge of a cluster in one file:
+// the key under which its servers know each other, and the secrets that all bridges
+// of a cluster share.
 package clusterkey
 
 import (
@@ -29,11 +29,11 @@ const RoutesBytes = 32
 // secretBytes is the length of each secret that bridges share.
 const secretBytes = 32
 
-// maxFile bounds what is read of a file.
+// maxFile bounds a key file, in bytes.
 const maxFile = 64 << 10
 
 // Files are the secrets that all bridges of a cluster share, by their names in
-// the data folder. The first tells clusters apart; the others have versions.
+// the data folder. The first identifies the cluster; the others have versions.
 var Files = []string{security.PepperFile, pki.KeyFile, seal.KeyFile}
 
 // A Key is the content of a cluster's key file.
@@ -127,7 +127,7 @@ func Read(path string) (*Key, error) {
 	return k, nil
 }
 
-// Decode reads the content of a key file. Its errors tell nothing of it.
+// Decode reads the content of a key file. Its errors reveal nothing of it.
 func Decode(data []byte) (*Key, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
@@ -135,7 +135,7 @@ func Decode(data []byte) (*Key, error) {
 	var w written
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
-	if dec.Decode(&w) != nil { // whose text may quote what is secret
+	if dec.Decode(&w) != nil { // its error may quote secrets
 		return nil, errors.New("it must be YAML with routes and secrets, as aibridge cluster init writes it")
 	}
 	k := &Key{Secrets: make(map[string][]byte)}
@@ -172,7 +172,7 @@ func decode(field, text string) ([]byte, error) {
 	return secret, nil
 }
 
-// check names what is missing or of a wrong size.
+// check names fields that are missing or of a wrong size.
 func (k *Key) check() error {
 	if len(k.Routes) != RoutesBytes {
 		return fmt.Errorf("routes has %d bytes instead of %d", len(k.Routes), RoutesBytes)

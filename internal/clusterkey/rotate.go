@@ -1,8 +1,8 @@
 package clusterkey
 
 // A Step is one of the three in which the key of the routes is rotated. Bridges are
-// restarted one after the other between them: those before a step and those behind it
-// let each other in.
+// restarted one after the other between them: bridges before a step and behind it
+// accept each other.
 type Step int
 
 // The steps.
@@ -25,7 +25,7 @@ func (k *Key) Rotate() (*Key, Step) {
 	return next, step
 }
 
-// AlsoRoutes are the keys of routes that are let in besides that which is shown.
+// AlsoRoutes are the keys of routes that are accepted besides the shown one.
 func (k *Key) AlsoRoutes() (keys [][]byte) {
 	for _, key := range [][]byte{k.Next, k.Last} {
 		if key != nil {

@@ -1,5 +1,5 @@
-// Package config is everything a bridge can be told. Sections belong to the
-// domains that they are about; this package joins them.
+// Package config holds all settings of a bridge. Sections belong to the domains
+// that they are about; this package joins them.
 package config
 
 import (
@@ -47,9 +47,9 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// Config is everything a bridge can be told. A setting's flag is its path
-// joined by dashes (--log-level), its environment variable the same in
-// capitals (AIBRIDGE_LOG_LEVEL).
+// Config holds all settings of a bridge. A setting's flag is its path joined by
+// dashes (--log-level), its environment variable the same in capitals
+// (AIBRIDGE_LOG_LEVEL).
 type Config struct {
 	Data       string   `yaml:"data" doc:"folder for everything that must survive"`
 	Dev        bool     `yaml:"dev" doc:"let everybody in; loopback only"`
@@ -98,13 +98,13 @@ type Config struct {
 	Sites     site.Settings         `yaml:"sites"`
 }
 
-// Log says what is logged and how.
+// Log holds the settings of the log.
 type Log struct {
 	Level  string `yaml:"level" doc:"debug, info, warn or error"`
 	Format string `yaml:"format" doc:"text or json"`
 }
 
-// Limits bound what one client can cost.
+// Limits bound the cost of one client.
 type Limits struct {
 	Payload  int `yaml:"payload" doc:"largest request, in bytes"`
 	Depth    int `yaml:"depth" doc:"deepest nesting of JSON"`
@@ -123,12 +123,12 @@ type Security struct {
 	StrictDeclarations bool   `yaml:"strict_declarations" doc:"ask every skill that declares itself in a scene for a certificate, not only RouteAgents"`
 }
 
-// Skills says what the bridge may do to reach skills.
+// Skills holds the settings of calls of skills.
 type Skills struct {
 	AllowPrivate bool `yaml:"allow_private" doc:"call skills and agents at endpoints on loopback and private addresses"`
 }
 
-// Default is the configuration of a bridge that was told nothing.
+// Default is the configuration without any setting given.
 func Default() Config {
 	return Config{
 		Data:      defaultData(),
@@ -346,7 +346,7 @@ func (c *Config) MQTTSAddress() string {
 	case c.MQTT.Address == off:
 		return "127.0.0.1:8883"
 	case err != nil:
-		return off // the address of MQTT is wrong, which is said elsewhere
+		return off // the address of MQTT is wrong, which is reported elsewhere
 	case port == "1883":
 		return net.JoinHostPort(host, "8883")
 	}

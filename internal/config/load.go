@@ -15,7 +15,7 @@ import (
 func AddFlags(fs *pflag.FlagSet) { addFlags(fs, func(string) bool { return true }) }
 
 // AddStateFlags declares the flags of the settings that say where the state
-// is, and --config, for tools that work on it without serving anybody.
+// is, and --config, for tools that work on it without serving clients.
 func AddStateFlags(fs *pflag.FlagSet) {
 	addFlags(fs, func(flag string) bool {
 		return flag == "data" || flag == "root" || flag == "accept-loss" || flag == "vfs-store" || flag == "vfs-dir" || strings.HasPrefix(flag, "nats-") || strings.HasPrefix(flag, "log-")
@@ -36,7 +36,7 @@ func Load(fs *pflag.FlagSet, known *commands.Set) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	models, _ := os.ReadFile(c.LLM.File) // which may name variables, too; what is wrong with it is said elsewhere
+	models, _ := os.ReadFile(c.LLM.File) // which may name variables, too; its faults are reported elsewhere
 	return c, errors.Join(settings.CheckEnvironment(&c, os.Environ(), true, text, models), c.Check(known))
 }
 

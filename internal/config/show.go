@@ -16,9 +16,9 @@ import (
 	"github.com/aibridge/aibridge/llm/tools/servers"
 )
 
-// Show lists the settings as people may see them. Secrets are in no setting but
-// in files that settings name; what could have one all the same, such as the
-// address of a server or the environment of a program, is shown without.
+// Show lists the settings as people may see them. Secrets are not in settings but
+// in files that settings name; settings that could have one all the same, such as
+// the address of a server or the environment of a program, are shown without it.
 func (c *Config) Show() []status.Setting {
 	defaults := Default()
 	var shown []status.Setting
@@ -95,10 +95,10 @@ func each[T any](list []T, of func(T) T) []T {
 	return made
 }
 
-// reference is a value that says where a secret is, perhaps with its kind before.
+// reference is a value that names the place of a secret, perhaps with its kind before.
 var reference = regexp.MustCompile(`^((?i:bearer|basic|token) )?(env|file):\S+$`)
 
-// references has what a map says of where its secrets are, and hides other values.
+// references keeps the references in a map, and hides other values.
 func references(values map[string]string) map[string]string {
 	shown := maps.Clone(values)
 	for name, value := range shown {
@@ -109,7 +109,7 @@ func references(values map[string]string) map[string]string {
 	return shown
 }
 
-// origin is the address of a server without what is asked of it.
+// origin is the address of a server without path and query.
 func origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -160,7 +160,7 @@ func withoutPassword(text string) string {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return hidden // what cannot be read cannot be judged either
+		return hidden // an unreadable value may be secret
 	}
 	if u.User != nil {
 		u.User = url.User(hidden)

@@ -1,6 +1,6 @@
 package diskspace
 
-// Settings say how much room a bridge leaves.
+// Settings hold the room that a bridge leaves.
 type Settings struct {
 	ReserveMiB int `yaml:"reserve_mib" doc:"room in MiB below which nothing new is stored, but at most a tenth of the disk; 0 for none"`
 }
@@ -8,7 +8,7 @@ type Settings struct {
 // DefaultSettings leave a quarter of a gibibyte.
 func DefaultSettings() Settings { return Settings{ReserveMiB: 256} }
 
-// Check tells fail what is wrong with the settings.
+// Check passes the faults of the settings to fail.
 func (s Settings) Check(fail func(format string, args ...any)) {
 	if s.ReserveMiB < 0 || s.ReserveMiB > 1<<30 {
 		fail("disk.reserve_mib: %d is not within 0 and %d", s.ReserveMiB, 1<<30)

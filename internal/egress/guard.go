@@ -29,7 +29,7 @@ func (g Guard) Control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Refuses says why an address may not be called, or "".
+// Refuses is the reason why an address may not be called, or "".
 func (g Guard) Refuses(a netip.Addr) string {
 	a = inner(a.WithZone(""))
 	if inAny(a, metadata) {
@@ -113,8 +113,8 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("the bridge does not call %s: %s", e.Address, e.Reason)
 }
 
-// RefusesURL says why a URL may not be called, as far as it tells by itself, or
-// "". Where names lead is seen when they are called.
+// RefusesURL is the reason why a URL may not be called, as far as the URL alone
+// shows it, or "". Names are resolved and checked on each call.
 func (g Guard) RefusesURL(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {

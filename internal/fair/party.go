@@ -4,7 +4,7 @@ import "github.com/aibridge/aibridge/protocol"
 
 // A Party is a holder of places.
 type Party struct {
-	Principal string // tells it from every other, in all spaces
+	Principal string // its id, unique in all spaces
 	Space     string // whose share it uses up; "" where all parties are of one space
 	// Privileged has the places kept for administrators, too, and as much as a
 	// space may have.

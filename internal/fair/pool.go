@@ -58,7 +58,8 @@ func newPool(capacity int64) pool {
 	return pool{shares: sharesOf(capacity), byPrincipal: make(map[string]int64), bySpace: make(map[string]int64)}
 }
 
-// lacks says whose share has no room for n more of a party.
+// lacks is the share that has no room for n more of a party: its own, its space's or that
+// of all.
 func (p *pool) lacks(who Party, n int64) Whose {
 	switch {
 	case p.byPrincipal[who.Principal]+n > p.own(who):

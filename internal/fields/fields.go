@@ -21,7 +21,7 @@ func (r *Reader) Fail() { r.Bad, r.Left = true, nil }
 // More reports whether something is left to read.
 func (r *Reader) More() bool { return len(r.Left) > 0 && !r.Bad }
 
-// Take reads n bytes. They are those of the encoding.
+// Take reads n bytes. They are not copied.
 func (r *Reader) Take(n int) []byte {
 	if n > len(r.Left) {
 		r.Fail()
@@ -81,10 +81,10 @@ func (r *Reader) Count(least int) int {
 	return int(n)
 }
 
-// Bytes reads what [AppendText] wrote. The bytes are those of the encoding.
+// Bytes reads a field of [AppendText]. The bytes are not copied.
 func (r *Reader) Bytes() []byte { return r.Take(r.Count(1)) }
 
-// Text reads what [AppendText] wrote.
+// Text reads a field of [AppendText].
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
 // AppendText writes the length of a text, and the text.

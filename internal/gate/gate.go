@@ -41,7 +41,7 @@ type Gate struct {
 	limits Limits
 	clock  *clock.Clock
 	log    *slog.Logger
-	places *fair.Semaphore // of those that are known
+	places *fair.Semaphore // of the known connections
 	counters
 
 	mu        sync.Mutex
@@ -163,8 +163,8 @@ func (g *Gate) forget(v *Visit) {
 	v.all, v.local = nil, nil
 }
 
-// CutBy says how the connection is ended when it has to make room. It may be
-// called by any goroutine, once at most, and must not block.
+// CutBy sets the function that ends the connection when it has to make room. It may
+// be called by any goroutine, once at most, and must not block.
 func (v *Visit) CutBy(cut func()) {
 	if v == nil {
 		return
@@ -175,8 +175,8 @@ func (v *Visit) CutBy(cut func()) {
 }
 
 // Known names the party that has connected: from then on the connection takes a
-// place of a principal's. It fails with 4008 when there is none for it. What
-// has been said before stays.
+// place of a principal's. It fails with 4008 when there is none for it. A name
+// given before stays.
 func (v *Visit) Known(who *protocol.Principal) *protocol.Error {
 	if v == nil {
 		return nil

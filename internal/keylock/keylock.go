@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Locks are locks by key. Those that nobody holds or waits for take no room. The zero
-// value is ready; it may be used by many goroutines.
+// Locks are locks by key. A lock without a holder and waiters takes no room. The
+// zero value is ready; it may be used by many goroutines.
 type Locks struct {
 	mu  sync.Mutex
 	all map[string]*lock
 }
 
 type lock struct {
-	free  chan struct{} // holds a token while nobody has the lock
+	free  chan struct{} // holds a token while the lock is free
 	users int
 }
 
@@ -54,7 +54,7 @@ func (l *Locks) Lock(ctx context.Context, key string) (unlock func(), err error)
 	}
 }
 
-// Try takes the lock of a key if nobody has it.
+// Try takes the lock of a key if it is free.
 func (l *Locks) Try(key string) (unlock func(), ok bool) {
 	k := l.enter(key)
 	select {

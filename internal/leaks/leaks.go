@@ -26,7 +26,7 @@ func Verify(m *testing.M) {
 	os.Exit(code)
 }
 
-// left waits until no goroutine is left, and says which are after a while.
+// left waits until no goroutine is left, and lists those that are left after a while.
 func left(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; {
 		err := goleak.Find()

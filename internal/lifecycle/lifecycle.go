@@ -1,5 +1,5 @@
-// Package lifecycle stops in reverse order what was started, and says whether
-// all of it works.
+// Package lifecycle stops the started parts in reverse order, and reports whether
+// all of them work.
 package lifecycle
 
 import (
@@ -20,7 +20,7 @@ type step struct {
 	stop   func(context.Context) error
 }
 
-// Add notes how to stop what was just started.
+// Add notes how to stop the part that was just started.
 func (l *Lifecycle) Add(name string, stop func(context.Context) error) {
 	l.steps = append(l.steps, step{name: name, stop: stop})
 }

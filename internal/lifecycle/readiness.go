@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Readiness says whether the bridge can do all of its work at the moment.
+// Readiness reports whether the bridge can do all of its work at the moment.
 type Readiness struct {
 	log     *slog.Logger
 	parts   []func() error
@@ -23,11 +23,11 @@ func NewReadiness(log *slog.Logger, parts ...func() error) *Readiness {
 	return &Readiness{log: log, parts: parts}
 }
 
-// Serve says whether anybody is served.
+// Serve sets whether clients are served.
 func (r *Readiness) Serve(serving bool) { r.serving.Store(serving) }
 
-// Check says why the bridge cannot do all of its work, nil if it can: as an
-// error of the protocol, which anybody may see.
+// Check fails if the bridge cannot do all of its work: with an error of the
+// protocol, which is public.
 func (r *Readiness) Check(context.Context) error {
 	err := r.unable()
 	r.tell(err)
@@ -52,8 +52,7 @@ func (r *Readiness) unable() error {
 	return nil
 }
 
-// tell logs why the bridge is not ready, once: anybody may ask, as often as
-// they like.
+// tell logs once why the bridge is not ready, however often it is asked.
 func (r *Readiness) tell(err error) {
 	why := ""
 	if err != nil {

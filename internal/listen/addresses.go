@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
-// addressesFile is the file in which a running bridge says what it listens on.
+// addressesFile is the file with the addresses that a running bridge listens on.
 const addressesFile = "addresses.json"
 
 // Addresses are the addresses that a bridge listens on, as host:port.
@@ -33,7 +33,7 @@ type Addresses struct {
 func (a Addresses) Doors() *commands.Doors {
 	port := func(address string) int {
 		_, text, _ := net.SplitHostPort(address)
-		n, _ := strconv.Atoi(text) // a listener has told it
+		n, _ := strconv.Atoi(text) // it is a listener's own address
 		return n
 	}
 	return &commands.Doors{MQTT: port(a.MQTT), MQTTS: port(a.MQTTS), HTTP: port(a.HTTP), WS: port(a.WS), TLSOnly: a.TLSOnly}
@@ -55,7 +55,7 @@ func (a Addresses) URL(path string) string {
 	return "http://" + a.HTTP + path
 }
 
-// ReadAddresses reads what the bridge that uses the folder listens on.
+// ReadAddresses reads the addresses of the bridge that uses the folder.
 func ReadAddresses(dir string) (Addresses, error) {
 	var a Addresses
 	data, err := os.ReadFile(filepath.Join(dir, addressesFile))

@@ -18,17 +18,17 @@ type Lobby struct {
 	done     chan struct{}
 }
 
-// NewLobby returns a lobby that is not open, with the reason that it tells.
+// NewLobby returns a lobby that is not open, with the reason that it answers with.
 func NewLobby(why string) *Lobby {
 	l := &Lobby{done: make(chan struct{})}
 	l.Waits(why)
 	return l
 }
 
-// Waits sets the reason that is told.
+// Waits sets the reason in answers.
 func (l *Lobby) Waits(why string) { l.why.Store(&why) }
 
-// Why is the reason that is told.
+// Why is the reason in answers.
 func (l *Lobby) Why() string { return *l.why.Load() }
 
 // Open serves the TCP listener of a name until Close.

@@ -10,14 +10,14 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// Proxies are load balancers before the bridge that tell by the PROXY protocol
-// where a connection comes from.
+// Proxies are load balancers in front of the bridge that pass the address of a
+// connection's client on by the PROXY protocol.
 type Proxies struct {
 	Listeners []string `yaml:"listeners" doc:"listeners behind a proxy that speaks the PROXY protocol, version 2 or 1: mqtt, mqtts, http, ws"`
 	Trusted   []string `yaml:"trusted" doc:"addresses and networks of these proxies, such as 10.0.0.5 or 10.1.0.0/16; connections from elsewhere are taken as they come"`
 }
 
-// Check tells fail what is wrong with the settings.
+// Check passes the faults of the settings to fail.
 func (p *Proxies) Check(fail func(format string, args ...any)) {
 	for _, name := range p.Listeners {
 		if !slices.Contains([]string{"mqtt", "mqtts", "http", "ws"}, name) {
@@ -57,9 +57,8 @@ func network(text string) (netip.Prefix, error) {
 	return n.Masked(), err
 }
 
-// behind accepts connections of proxies as those of the clients that they speak
-// of. A proxy that says nothing of that is not served: else its clients would
-// pass for it.
+// behind accepts connections of proxies as those of the clients that they name. A
+// proxy that names none is not served: else its clients would pass for it.
 func behind(proxies []netip.Prefix, l net.Listener) net.Listener {
 	if len(proxies) == 0 {
 		return l
@@ -80,7 +79,7 @@ func addressOf(c net.Conn) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap()
 }
 
-// introduced reads what a proxy says of a connection.
+// introduced reads the PROXY header of a connection.
 func introduced(c net.Conn) (net.Conn, error) {
 	r := bufio.NewReaderSize(c, 512)
 	header, err := proxyproto.Read(r)

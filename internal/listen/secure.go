@@ -6,8 +6,8 @@ import (
 	"net"
 )
 
-// Secure serves TLS on a listener: alone, or beside plain connections. What a
-// connection is shows in its first byte, which for TLS is always 22. Connections
+// Secure serves TLS on a listener: alone, or beside plain connections. The first
+// byte shows whether a connection is TLS, which always begins with 22. Connections
 // over TLS are made by server, and have not shaken hands yet.
 func Secure(l net.Listener, server func(net.Conn) *tls.Conn, only bool) net.Listener {
 	if only {

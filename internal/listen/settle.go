@@ -107,7 +107,7 @@ func (e *settlingListener) track(c net.Conn) bool {
 	return true
 }
 
-// decide settles what a connection is.
+// decide settles the kind of a connection.
 func (e *settlingListener) decide(c net.Conn) {
 	defer func() { <-e.slots }()
 	_ = c.SetReadDeadline(time.Now().Add(firstBytesTimeout))

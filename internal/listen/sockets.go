@@ -19,7 +19,7 @@ type Address struct {
 	Name, Address string         // host:port, or the path of a unix socket
 	Unix          bool           // it is a path
 	Mode          fs.FileMode    // of a unix socket
-	Proxies       []netip.Prefix // that say where connections come from, see [Proxies]
+	Proxies       []netip.Prefix // that name the clients of their connections, see [Proxies]
 }
 
 // listen opens a listener there.
@@ -83,7 +83,7 @@ func (s *Sockets) StandBy(but string) {
 // StandsBy reports whether the listeners are closed for now.
 func (s *Sockets) StandsBy() bool { return s.open != "" }
 
-// Resume opens what StandBy has closed, at the same addresses.
+// Resume opens the listeners that StandBy has closed, at the same addresses.
 func (s *Sockets) Resume(ctx context.Context) error {
 	if !s.StandsBy() {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// narrow sets what the file of a socket will let others do once it is bound, which
-// the umask can only take from.
+// narrow sets the mode that the file of a socket gets when it is bound, which the
+// umask can only narrow further.
 func narrow(socket uintptr, mode fs.FileMode) error {
 	return syscall.Fchmod(int(socket), uint32(mode.Perm()))
 }

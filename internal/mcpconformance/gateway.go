@@ -77,7 +77,7 @@ func newGateway(bridge *url.URL) http.Handler {
 	}
 }
 
-// there puts what the bridge calls the fixture before a request's name.
+// there puts the bridge's name for the fixture before a request's name.
 func there(r *http.Request) {
 	if r.Body == nil || r.Method != http.MethodPost {
 		return
@@ -116,7 +116,7 @@ func there(r *http.Request) {
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
-// rename puts before a name what belongs there, and reports whether anything does.
+// rename puts the prefix before a name, and reports whether the name has one.
 func rename(fields map[string]json.RawMessage, key string, before func(string) string) bool {
 	var name string
 	if json.Unmarshal(fields[key], &name) != nil || before(name) == "" {

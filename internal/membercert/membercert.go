@@ -16,7 +16,7 @@ import (
 )
 
 // The certificates have no time of their own to end: they are made at each start
-// and are worth what the secret is. So clocks need not agree, nor be set.
+// and are as good as the secret. So clocks need not agree, nor be set.
 var (
 	validFrom = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 	validTo   = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -4,7 +4,7 @@ package migrate
 
 import "fmt"
 
-// A Note is something that is not as it was.
+// A Note is a difference between the old configuration and the new one.
 type Note struct {
 	File string
 	Line int

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// process stands for the run of a machine that does not tell.
+// process is the name of the run of a machine without one.
 var process = nuid.Next()
 
 // Boot names the present run of the machine: it changes when the machine starts

@@ -192,7 +192,7 @@ func (s *Server) answers(ctx context.Context) bool {
 	return err == nil && !strings.Contains(string(answer.Data), `"error"`)
 }
 
-// waitsFor says why the cluster does not answer.
+// waitsFor is the reason why the cluster does not answer.
 func (s *Server) waitsFor(ctx context.Context) string {
 	var away []string
 	for _, member := range s.members.Members {
@@ -245,8 +245,8 @@ func (o *ClusterOptions) probe(ctx context.Context, member string) error {
 	return nil
 }
 
-// Isolated reports whether this server is one of a cluster and has lost the way to
-// those that decide.
+// Isolated reports whether this server is one of a cluster and has lost the
+// connection to the majority.
 func (s *Server) Isolated() bool {
 	if s.members == nil {
 		return false

@@ -47,8 +47,7 @@ func (s *Server) State() *nats.Conn { return s.state }
 // Flow is the connection for data that must survive a crash of the process.
 func (s *Server) Flow() *nats.Conn { return s.flow }
 
-// Check says why the embedded servers store nothing at the moment, nil if they
-// do or are elsewhere.
+// Check fails while the embedded servers store nothing; nil if they are elsewhere.
 func (s *Server) Check() error {
 	for _, i := range s.embedded {
 		if err := i.check(); err != nil {

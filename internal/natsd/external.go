@@ -44,9 +44,9 @@ func away(err error) bool {
 }
 
 // Connect connects to an external NATS with JetStream, which serves as both
-// state and flow: what it has acknowledged is as durable as it is configured
-// to be. The connection comes back by itself after it is lost. It fails at
-// once with [ErrAway] when NATS is not there, rather than start without a store.
+// state and flow: acknowledged writes are as durable as that NATS is configured.
+// The connection comes back by itself after it is lost. It fails at once with
+// [ErrAway] when NATS is not there, rather than start without a store.
 func Connect(o ExternalOptions) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -74,7 +74,7 @@ func Connect(o ExternalOptions) (*Server, error) {
 	}
 	conn, err := dial(o.URL, opts...)
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		err = errors.New("the URL cannot be read") // the whole would tell the password, and its cause a part of it
+		err = errors.New("the URL cannot be read") // the whole would reveal the password, and its cause a part of it
 	}
 	if away(err) {
 		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w: %w", Redact(o.URL), ErrAway, err)
@@ -112,7 +112,7 @@ func Redact(urls string) string {
 		u, err := url.Parse(raw)
 		switch {
 		case err != nil:
-			list[i] = "xxxxx" // what cannot be read cannot be judged either
+			list[i] = "xxxxx" // an unreadable URL may have a password
 		case u.User != nil:
 			list[i] = u.Redacted()
 			if _, ok := u.User.Password(); !ok { // a NATS token stands where the name would

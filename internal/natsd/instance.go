@@ -19,8 +19,8 @@ import (
 // start on it again.
 const noLimit = 1 << 50
 
-// startTimeout bounds how long one embedded server may take to recover what
-// is on disk and come up.
+// startTimeout bounds the time that one embedded server may take to recover its
+// files and start.
 const startTimeout = 60 * time.Second
 
 // An instance is one of the embedded servers. Its server is another one after
@@ -94,9 +94,9 @@ func (i *instance) whole(srv *server.Server) error {
 		return fmt.Errorf("natsd: the %s server did not come up on %s: %s", i.name, i.dir, i.log.reason())
 	}
 	if i.member {
-		return nil // what is missing comes from the others
+		return nil // missing streams come from the others
 	}
-	if _, err := os.ReadDir(i.dir); err != nil { // and so the next could not tell what is missing
+	if _, err := os.ReadDir(i.dir); err != nil { // then the health check could not notice missing streams
 		return fmt.Errorf("natsd: %w", err)
 	}
 	health := srv.Healthz(&server.HealthzOptions{Details: true})
@@ -112,8 +112,8 @@ func (i *instance) whole(srv *server.Server) error {
 	return nil
 }
 
-// busy reports whether a server that is up only had no time to say how it is,
-// for which it gives itself a millisecond.
+// busy reports whether a running server only had no time for its health check, for
+// which it has a millisecond.
 func busy(h *server.HealthStatus) bool {
 	return len(h.Errors) == 1 && h.Errors[0].Type == server.HealthzErrorConn
 }
@@ -124,8 +124,7 @@ func (i *instance) set(srv *server.Server, trouble error) {
 	i.server, i.trouble = srv, trouble
 }
 
-// check says why the server does not store anything at the moment, nil if it
-// does as far as it knows.
+// check fails while the server is known to store nothing.
 func (i *instance) check() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -19,14 +19,14 @@ type logger struct {
 	told  map[string]time.Time   // by the text without its numbers
 	fatal atomic.Pointer[string] // why the server gave up, nil if it did not
 
-	broken atomic.Pointer[string] // what failed of the server's files, after which it stores no more
+	broken atomic.Pointer[string] // the failure of the server's files, after which it stores no more
 	alarm  chan struct{}          // holds a token when broken was set
 }
 
 func newLogger(log *slog.Logger) *logger { return &logger{log: log, alarm: make(chan struct{}, 1)} }
 
 // writeError is in the message of NATS for a failed write of a file: it does not
-// write to that stream again, and nothing but the log tells of all cases.
+// write to that stream again, and only the log shows all cases.
 const writeError = "critical write error"
 
 // awayError is in the message of NATS for each attempt to reach a server that is
@@ -62,7 +62,7 @@ const (
 	maxTold   = 256
 )
 
-// news reports whether something alike was not told within the last minute.
+// news reports whether no similar text was logged within the last minute.
 func (l *logger) news(text string) bool {
 	kind := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {

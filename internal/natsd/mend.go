@@ -17,8 +17,8 @@ const (
 )
 
 // mend looks after a server until ctx ends: when its files have failed it is
-// closed, and opened anew once the disk takes writes. A caller that waited
-// for it then sees what was lost: nothing that was acknowledged.
+// closed, and opened anew once the disk takes writes. A caller that waited for it
+// then sees the state without unacknowledged writes.
 func (s *Server) mend(ctx context.Context, i *instance) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -70,7 +70,7 @@ func (s *Server) reopen(ctx context.Context, i *instance) error {
 	}
 }
 
-// fail tells that the server cannot be mended.
+// fail reports that the server cannot be mended.
 func (s *Server) fail(err error) {
 	select {
 	case s.failed <- err:

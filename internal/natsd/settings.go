@@ -1,6 +1,6 @@
 package natsd
 
-// Settings say where the state lives when not in the embedded server.
+// Settings hold the address of an external NATS for the state.
 type Settings struct {
 	URL         string `yaml:"url" doc:"NATS servers to keep the state in, instead of the embedded one"`
 	Credentials string `yaml:"credentials" doc:"file with NATS user credentials"`
@@ -10,7 +10,7 @@ type Settings struct {
 	Replicas    int    `yaml:"replicas" doc:"copies of every stream on a NATS cluster"`
 }
 
-// Check tells fail what is wrong with the settings.
+// Check passes the faults of the settings to fail.
 func (n *Settings) Check(fail func(format string, args ...any)) {
 	if n.URL == "" && (n.Replicas > 1 || n.Credentials != "" || n.CA != "" || n.Cert != "") {
 		fail("nats.url: is needed by the other settings of nats; the embedded server has no copies and no doors")
@@ -25,7 +25,7 @@ func (n *Settings) Check(fail func(format string, args ...any)) {
 func (n *Settings) External() bool { return n.URL != "" }
 
 // Open reaches the NATS that holds the state: that of the settings, by the name
-// of the bridge, or the one in the folder, where o says how.
+// of the bridge, or the one in the folder, with the options o.
 func (n *Settings) Open(name string, o Options) (*Server, error) {
 	if !n.External() {
 		return Start(o)

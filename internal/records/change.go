@@ -11,13 +11,13 @@ import (
 const Attempts = 32
 
 // Change replaces the record at key by the result of edit, and returns the record
-// that stands there then with its revision.
+// that is there then with its revision.
 //
 // edit gets the present record and its revision, nil and 0 if there is none. It
-// returns the record to stand there, or nil for none; Change writes nothing if
-// that is the [Same] as before. An error of edit ends the change. edit is called
-// again when another writer changed the record meanwhile, and must not keep
-// anything from a call before.
+// returns the new record, or nil for none; Change writes nothing if that is the
+// [Same] as before. An error of edit ends the change. edit is called again when
+// another writer changed the record meanwhile, and must not keep anything from a
+// call before.
 //
 // The error is that of edit or of the table: 3003 after [Attempts] lost races.
 func Change[T any](ctx context.Context, t Table[T], key string, edit func(old *T, revision uint64) (*T, error)) (value *T, revision uint64, err error) {

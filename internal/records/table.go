@@ -35,14 +35,14 @@ type Table[T any] interface {
 	Delete(ctx context.Context, key string, expect uint64) error
 	// OnChange has fn called after every change, in the order of the changes and
 	// before the change is acknowledged: old is nil for a new key, new for a
-	// removed one. Existing records are told first. fn must not block and
+	// removed one. fn is called for existing records first. fn must not block and
 	// must not write to a table.
 	OnChange(fn func(key string, old, new *T))
 }
 
-// A Versioned record says which version of the schema it needs. A bridge that knows
-// only lower ones refuses the record, and the state that it is part of, instead of
-// losing the unknown fields. Records of other types have 1.
+// A Versioned record knows the version of the schema that it needs. A bridge that
+// knows only lower ones refuses the record, and the state that it is part of,
+// instead of losing the unknown fields. Records of other types have 1.
 type Versioned interface {
 	Schema() int
 }

@@ -1,6 +1,6 @@
 // Package requirements holds tests to the requirements of a specification: a page
-// says which test holds which one, and one without a test is a failure. Tests say
-// it themselves, in comments above them such as "// [A2A-3.1.1-1]".
+// says which test holds which one, and one without a test is a failure. Tests name
+// their requirements themselves, in comments above them such as "// [A2A-3.1.1-1]".
 package requirements
 
 import (
@@ -27,8 +27,8 @@ type Table struct {
 var declared = regexp.MustCompile(`^func (Test\w+)\(`)
 
 // Check fails for every requirement without a test and every test of a requirement
-// that the table does not have, and where the page says something else. With update
-// it writes the page.
+// that the table does not have, and where the page differs. With update it writes
+// the page.
 func (x Table) Check(t *testing.T, update bool) {
 	t.Helper()
 	held := x.held(t)

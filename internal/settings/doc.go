@@ -2,5 +2,5 @@
 // a YAML file, from variables AIBRIDGE_…, and from flags. Every leaf of the
 // struct is a setting. Its tag yaml is its name in the file, the names from the
 // root joined by dashes are its flag, the same in capitals its variable, and its
-// tag doc says what it means.
+// tag doc is its meaning.
 package settings

@@ -30,9 +30,9 @@ var otherVariables = []string{
 var foreignVariables = regexp.MustCompile(`^(([A-Z0-9_]+_)?SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|([A-Z0-9_]+_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|PARAM_.+|BENCH_.+)$`)
 
 // CheckEnvironment refuses variables AIBRIDGE_… that are probably misspelt: they
-// mean nothing, and nearly are the name of one that does. If it is strict it
-// refuses all that mean nothing. What texts name, such as the file with the
-// configuration, means something there.
+// are unknown, and similar to a known name. With strict it refuses all unknown
+// ones. Variables that texts name, such as the file with the configuration, are
+// known.
 func CheckEnvironment(config any, environ []string, strict bool, texts ...[]byte) error {
 	known := make(map[string]bool)
 	for _, s := range leaves(config) {

@@ -84,7 +84,7 @@ func setByOldName(text string, whole *yaml.Node, config any) (known bool, err er
 	return false, nil
 }
 
-// inSettings says an error of the decoder in terms of settings.
+// inSettings rewrites an error of the decoder in terms of settings.
 func inSettings(text string, whole *yaml.Node, config reflect.Type) string {
 	if found := unknownField.FindStringSubmatch(text); found != nil {
 		said := fmt.Sprintf("%s: there is no setting %s", found[1], found[2])
@@ -116,7 +116,7 @@ func shownValue(value *yaml.Node, text string) string {
 	return strconv.Quote(text)
 }
 
-// kindInWords is a type of Go as people call what it holds.
+// kindInWords is a type of Go in plain words.
 func kindInWords(kind string) string {
 	switch {
 	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):

@@ -52,7 +52,7 @@ func leaves(config any) []setting {
 	return all
 }
 
-// A Shown is a setting as it is.
+// A Shown is a setting with its names and its value.
 type Shown struct {
 	Key, Flag, Env, Doc string // Key is its name in the file
 	Value               any
@@ -73,7 +73,7 @@ func Show(config, defaults any) []Shown {
 	return shown
 }
 
-// keys are the names of the setting, the one that counts last.
+// keys are the names of the setting, the former one first.
 func (s setting) keys() []string {
 	if s.was == "" {
 		return []string{s.key}

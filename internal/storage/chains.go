@@ -75,7 +75,7 @@ func (c *Chains) Reseal(ctx context.Context) (n int, err error) {
 		}
 		sealed, changed, err := c.seals.Reseal(r.Key, r.purpose())
 		if err != nil || !changed {
-			continue // what cannot be opened stays as it is
+			continue // a key that cannot be opened stays as it is
 		}
 		anew := *r
 		anew.Key = sealed

@@ -45,7 +45,7 @@ func OpenStore(ctx context.Context, nats *natsd.Server, c config.Config, log *sl
 }
 
 // bootThatMayLose is the run of the machine with whose end acknowledged messages
-// may be lost; "" if they never are, or that is for another machine to say.
+// may be lost; "" if they never are, or if NATS is on another machine.
 func bootThatMayLose(c config.Config) string {
 	if c.Sync == "always" || c.Shared() {
 		return ""

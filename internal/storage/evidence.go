@@ -38,8 +38,8 @@ func OpenEvidence(c config.Config, log *slog.Logger, metrics prometheus.Register
 	return evidence.Open(evidenceDir(c), options)
 }
 
-// adoptEarlier takes up what an earlier version has kept elsewhere: claims in a
-// folder of their own, and the audit trail in NATS.
+// adoptEarlier takes up data that an earlier version has kept elsewhere: claims in
+// a folder of their own, and the audit trail in NATS.
 func (s *Storage) adoptEarlier(ctx context.Context, c config.Config) error {
 	if err := s.Evidence.Adopt(filepath.Join(c.Data, "claims")); err != nil {
 		return err

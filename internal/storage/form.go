@@ -20,9 +20,9 @@ import (
 	"github.com/aibridge/aibridge/security/keyfile"
 )
 
-// aloneDir is the folder of the embedded servers of a bridge that is alone. NATS
-// would delete what is in it if it were opened by a server of a cluster, so that
-// has another one.
+// aloneDir is the folder of the embedded servers of a bridge that is alone. A
+// server of a cluster that opened it would delete its content, so that has another
+// one.
 func aloneDir(c config.Config) string { return filepath.Join(c.Data, "nats") }
 
 // memberDir is the folder of the embedded server of a bridge in a cluster.
@@ -124,7 +124,7 @@ func (o *Options) awaitFirst(ctx context.Context, nats *natsd.Server) error {
 	}
 }
 
-// placed does what makes streams, again and again while the servers of a cluster
+// placed calls a function that makes streams, again while the servers of a cluster
 // that bridges form have not all found each other.
 func (o *Options) placed(ctx context.Context, do func() error) error {
 	for {
@@ -188,7 +188,7 @@ func (o *Options) bring(ctx context.Context, nats *natsd.Server) error {
 	}
 }
 
-// copyState makes the copy once. again says that the cluster could not be reached,
+// copyState makes the copy once. again means that the cluster could not be reached,
 // or did not answer.
 func (o *Options) copyState(ctx context.Context, nats *natsd.Server) (summary string, again bool, err error) {
 	alone, into := o.Config, o.Config
@@ -222,8 +222,8 @@ func (o *Options) copyState(ctx context.Context, nats *natsd.Server) (summary st
 	return summary, store.Passing(err), err
 }
 
-// aloneContents is the place of the contents of files of a bridge that was alone: its
-// folder, unless it was told otherwise.
+// aloneContents is the place of the contents of files of a bridge that was alone:
+// its folder, unless configured otherwise.
 func aloneContents(c config.Config) string {
 	if _, err := os.Stat(c.VFSDir()); err != nil && c.VFS.Store != "folder" {
 		return "nats"

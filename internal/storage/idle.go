@@ -22,9 +22,9 @@ import (
 // ErrInUse reports that a bridge serves with the data folder.
 var ErrInUse = natsd.ErrInUse
 
-// Backup writes everything the bridge with this configuration knows, and
-// returns what that is in a few words. Claims of an embedded state are in it, as
-// they are in the log of the audit trail.
+// Backup writes the whole state of the bridge with this configuration, and returns
+// a summary in a few words. Claims of an embedded state are in it, as they are in
+// the log of the audit trail.
 //
 // It fails with [ErrInUse] if a bridge works on an embedded state: that
 // makes backups of itself, see [backup.Service].
@@ -38,8 +38,8 @@ func Backup(ctx context.Context, c config.Config, w io.Writer, options backup.Op
 	return summary, err
 }
 
-// Restore fills the state and the data folder from a backup. It refuses to
-// touch what holds something, unless force is set.
+// Restore fills the state and the data folder from a backup. It refuses to replace
+// a state that is not empty, unless force is set.
 func Restore(ctx context.Context, c config.Config, r io.Reader, force bool) (summary string, err error) {
 	err = withStore(ctx, c, func(s *store.Store) (err error) {
 		write := func() (*evidence.Log, error) { return OpenEvidence(c, c.Log.Logger(os.Stderr), nil) }
@@ -153,8 +153,8 @@ func withStore(ctx context.Context, c config.Config, do func(*store.Store) error
 	return do(s)
 }
 
-// VerifyState reads every record of some tables as a bridge does that starts, and says
-// what is damaged or lost.
+// VerifyState reads every record of some tables as a starting bridge does, and
+// reports damaged and lost ones.
 func VerifyState(ctx context.Context, c config.Config, tables []string) error {
 	c.AcceptLoss = false
 	return withStore(ctx, c, func(s *store.Store) error {

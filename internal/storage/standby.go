@@ -91,7 +91,8 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	return m, o.copiesRefused(records.Adjust(ctx))
 }
 
-// copiesRefused says what to do where NATS cannot keep as many copies as it is to.
+// copiesRefused is the error, with the remedy, where NATS cannot keep as many copies as
+// it is to.
 func (o *Options) copiesRefused(err error) error {
 	if !store.TooFewServers(err) {
 		return err
@@ -99,8 +100,8 @@ func (o *Options) copiesRefused(err error) error {
 	return fmt.Errorf("NATS cannot keep %d copies of the state, which nats.replicas asks for: that takes as many servers that form a cluster, with JetStream. Start them, or set nats.replicas: 1 on all bridges if one copy will do: %w", o.Config.Replicas(), err)
 }
 
-// leave tells the others that this bridge ends. When that cannot be stored, as when
-// all of them are stopped together, nothing is lost: they find out.
+// leave records for the others that this bridge ends. If that cannot be stored, as
+// when all of them are stopped together, nothing is lost: they find out.
 func (o *Options) leave(ctx context.Context, m *cluster.Membership) {
 	if err := m.Leave(ctx); err != nil {
 		o.Log.WarnContext(ctx, "the others will find out that this bridge has ended", "error", err)
@@ -117,9 +118,10 @@ type reachable struct {
 // Connected implements [cluster.Stream].
 func (r reachable) Connected() bool { return r.Members.Connected() && !r.nats.Isolated() }
 
-// Fingerprints tell the secrets in the data folder that all bridges of a cluster
-// must share, by file. Files that are not there yet are left out. Of those that have
-// versions, as a bridge that serves knows, there are those of all that are accepted.
+// Fingerprints identify the secrets in the data folder that all bridges of a
+// cluster must share, by file. Files that are not there yet are left out. Of those
+// that have versions, as a bridge that serves knows, there are those of all that
+// are accepted.
 func Fingerprints(c *config.Config, versions ...*masterkey.File) (map[string]string, error) {
 	keys := make(map[string]string)
 	for _, file := range []string{security.PepperFile, pki.KeyFile, seal.KeyFile} {
@@ -141,7 +143,8 @@ func Fingerprints(c *config.Config, versions ...*masterkey.File) (map[string]str
 }
 
 // leastPayload is the largest message that NATS must take at least, for bridges
-// that work together: what they store and tell each other comes in pieces of it.
+// that work together: their records and messages to each other come in pieces of
+// it.
 const leastPayload = 256 << 10
 
 // checkPayload compares the largest message of NATS with the largest packet of clients.

@@ -1,5 +1,5 @@
-// Package storage holds what a bridge has stored: NATS with the records of the
-// bridges that share it, the store, and the log of evidence. A serving bridge opens it with [Open]; the
+// Package storage holds the stored state of a bridge: NATS with the records of the bridges that
+// share it, the store, and the log of evidence. A serving bridge opens it with [Open]; the
 // functions for a bridge at rest, such as [Backup], are for tools.
 package storage
 
@@ -48,7 +48,7 @@ type Storage struct {
 	log *slog.Logger
 }
 
-// Open opens what the bridge has stored. It waits for NATS, and as a standby
+// Open opens the stored state of the bridge. It waits for NATS, and as a standby
 // until no other bridge serves.
 func Open(ctx context.Context, o Options) (*Storage, error) {
 	nats, err := o.reach(ctx)
@@ -98,9 +98,9 @@ func (s *Storage) open(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// openClaims chooses where claims are kept. A bridge that has its state to
-// itself keeps them in its log, which is much quicker; one on an external NATS
-// keeps them there, where a standby that takes over sees them.
+// openClaims chooses the place of claims. A bridge that has its state to itself
+// keeps them in its log, which is much quicker; one on an external NATS keeps them
+// there, where a standby that takes over sees them.
 func (s *Storage) openClaims(ctx context.Context, o Options) (commands.Claims, error) {
 	switch {
 	case s.Members.Working() == cluster.All && s.Members.Shared():
@@ -118,7 +118,8 @@ func (s *Storage) alive(owner string) bool {
 	return err == nil && s.Members.Alive(n)
 }
 
-// leaveTimeout bounds how long a bridge that has to end at once tells the others.
+// leaveTimeout bounds the time in which a bridge that has to end at once notifies the
+// others.
 const leaveTimeout = time.Second
 
 // Ended waits for a reason to end at once: the state cannot be opened any more,

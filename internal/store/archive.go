@@ -42,7 +42,7 @@ const (
 	maxManifest = 256 << 20
 )
 
-// A Manifest says what an archive holds.
+// A Manifest lists the content of an archive.
 type Manifest struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`

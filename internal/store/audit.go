@@ -9,8 +9,8 @@ import (
 )
 
 // An AuditLog keeps the groups of one bridge's audit trail in a stream of its
-// own, on the state connection: what it has acknowledged survives a power cut.
-// The stream takes nothing back: NATS refuses to delete single messages.
+// own, on the state connection: acknowledged groups survive a power cut. The stream
+// is append-only: NATS refuses to delete single messages.
 //
 // Bridges that share a NATS have a stream each, by their ids; that two bridges
 // write to the same is found out and fails with 5001.
@@ -127,7 +127,7 @@ func (a *AuditLog) Read(ctx context.Context, f func(position uint64, group []byt
 	return readStream(ctx, a.log.nc, a.log.stream, func(m message) error { return f(m.seq, groupOf(m.Data)) })
 }
 
-// groupOf is a group without what its log put before it.
+// groupOf is a group without the header of its log.
 func groupOf(data []byte) []byte {
 	if len(data) < partHead || data[0] != partWhole {
 		return nil

@@ -33,7 +33,7 @@ func (s *Store) backupAudit(ctx context.Context, archive *archiveWriter) error {
 		err := readStream(ctx, s.state, stream, func(m message) error {
 			group := groupOf(m.Data)
 			if group == nil {
-				return nil // of no trail; to tell is for its verification
+				return nil // of no trail; its verification reports that
 			}
 			archive.manifest.Groups++
 			return archive.line(auditLine{bridge, group})
@@ -62,8 +62,8 @@ type LocalTrail interface {
 	Import(parts [][]byte) error
 }
 
-// UseTrail says where the audit trail of a bridge is kept. It is called before
-// the store is backed up or restored.
+// UseTrail sets the place of the audit trail of a bridge. It is called before the
+// store is backed up or restored.
 func (s *Store) UseTrail(bridge string, t LocalTrail) { s.trailOf, s.trail = trailName(bridge), t }
 
 // A trailRestorer fills a local trail.
@@ -142,7 +142,7 @@ func (s *Store) MoveTrail(ctx context.Context, bridge string, to LocalTrail, tak
 		moved++
 		group := groupOf(m.Data)
 		if !bytes.HasPrefix(group, []byte(importedMagic)) && !bytes.HasPrefix(group, []byte(blockMagic)) {
-			group = append([]byte(importedMagic), m.Data...) // no group: verification says so
+			group = append([]byte(importedMagic), m.Data...) // no group: verification reports that
 		}
 		return r.add(group)
 	})

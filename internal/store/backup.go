@@ -16,12 +16,12 @@ import (
 type BackupOptions struct {
 	Files []FileSource // copied last, in this order
 
-	// Settle stores what the audit trails have still to store. It is called
-	// when the registry, the claims and the journal are copied, and before the
-	// trails are, so that these tell of all of that. Optional.
+	// Settle stores the waiting entries of the audit trails. It is called when the
+	// registry, the claims and the journal are copied, and before the trails are,
+	// so that these cover all of that. Optional.
 	Settle func(context.Context) error
 
-	// Progress is told of every part of the archive. Optional.
+	// Progress is called for every part of the archive. Optional.
 	Progress func(Progress)
 }
 

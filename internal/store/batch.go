@@ -145,8 +145,8 @@ func (s *Store) commit(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
 	last := len(msgs) - 1
 	msgs[last].Header[batchCommit] = []string{"1"}
 	for i, msg := range msgs[:last] {
-		// The first is acknowledged before the rest is sent: it says whether
-		// the stream takes the batch at all.
+		// The first is acknowledged before the rest is sent: its answer shows
+		// whether the stream takes the batch at all.
 		if i == 0 {
 			if err := s.onceLed(ctx, func() error { return s.openBatch(ctx, msg) }); err != nil {
 				return 0, err

@@ -68,9 +68,9 @@ type objectReader struct {
 	rest   []byte   // of a chunk
 	ahead  [][]byte // the chunks after it
 	next   uint64   // sequence from which on the chunks after these are
-	chunks uint32   // how many there were so far, those that were jumped over too
+	chunks uint32   // the number of chunks so far, skipped ones included
 
-	numbered bool // chunks say which they are
+	numbered bool // chunks have their numbers
 	jumped   bool // and the next one has to
 }
 

@@ -26,9 +26,9 @@ type sweeps struct {
 // since then are purged. As clocks may be set, they must not have grown since an earlier
 // round either. One round looks at a part of the bucket, the next at the part after it.
 //
-// An object is told of after its chunks, so the chunks are listed first. That
-// nothing names them is asked of the server that leads, since another may not
-// know of an object yet.
+// The metadata of an object is stored after its chunks, so the chunks are listed
+// first. The leading server is asked whether an object names them, since another
+// may not know of it yet.
 func (b *Blobs) Sweep(ctx context.Context, before time.Time) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()

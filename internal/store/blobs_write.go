@@ -175,7 +175,7 @@ func (o *object) Commit(vfs.Sum) (string, error) {
 	return o.name, nil
 }
 
-// tell stores what makes of the chunks an object.
+// tell stores the metadata, which makes the chunks an object.
 func (o *object) tell() error {
 	info, err := json.Marshal(jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}, Metadata: map[string]string{

@@ -56,7 +56,7 @@ func (s *Store) reserveAll(ops []Op) (settle func(), err error) {
 	return settle, nil
 }
 
-// count tells the budget of a change of the view.
+// count reports a change of the view to the budget.
 func (s *Store) count(old, new protocol.Party) {
 	budget := s.options.Budget
 	if budget == nil || old == new {

@@ -28,7 +28,7 @@ func appendClaim(record []byte, c commands.Claim) []byte {
 	return binary.AppendVarint(record, c.Expires.UnixMilli())
 }
 
-// claimSize is at least what appendClaim adds.
+// claimSize is an upper bound of the bytes that appendClaim adds.
 func claimSize(c commands.Claim) int {
 	return len(c.Principal) + len(c.RequestID) + len(c.Hash) + 3*binary.MaxVarintLen64
 }

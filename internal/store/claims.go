@@ -164,7 +164,7 @@ func (c *Claims) notesOf(g *group) *group {
 	return notes
 }
 
-// insert puts what another group has before what this one has, behind the header.
+// insert puts the items of another group before those of this one, behind the header.
 func (g *group) insert(before *group, header int) {
 	shift := len(before.record) - header
 	for i := range g.notes {
@@ -359,8 +359,8 @@ func (c *Claims) refused(ctx context.Context) error {
 }
 
 // begin has the claims of earlier processes that may still run refused from now
-// on: what they want to act on is another's. Each claim names the record of its
-// epoch, which never expires.
+// on: their requests are another's now. Each claim names the record of its epoch,
+// which never expires.
 func (c *Claims) begin(ctx context.Context) error {
 	s := c.store
 	ack, err := s.store(ctx, s.flow, &nats.Msg{

@@ -132,7 +132,7 @@ func (l *connection) request(ctx context.Context, msg *nats.Msg) (*nats.Msg, err
 	return answer, err
 }
 
-// unavailable is the 5001 for a failed request. It says whether the request
+// unavailable is the 5001 for a failed request. Its text says whether the request
 // can have had an effect.
 func unavailable(err error) error {
 	return unanswered(err, "the store did not confirm the write, which may have happened")

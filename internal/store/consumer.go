@@ -116,7 +116,7 @@ func (c *consumer) close() {
 }
 
 // lagPatience is the time that a reader waits for a server that has to catch up with
-// the others before it takes what it got for all there is.
+// the others before it takes the messages so far for all.
 const lagPatience = 15 * time.Second
 
 // drain calls f for every message until there is none left. The server's count of
@@ -244,7 +244,7 @@ func (c *consumer) isBehind() bool {
 	return false
 }
 
-// step waits for the next thing the server says. It may be a message.
+// step waits for the next message or heartbeat of the server.
 func (c *consumer) step() (m message, ok bool, err error) {
 	msg, err := c.sub.NextMsg(silence)
 	switch {
@@ -313,9 +313,9 @@ func (c *consumer) accept(msg *nats.Msg) (message, error) {
 	return m, nil
 }
 
-// parseDelivery reads what the reply subject of a delivered message tells:
-// $JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<position>.<time>.<left>, or
-// the same with domain and account before the stream and a token at the end.
+// parseDelivery reads the reply subject of a delivered message:
+// $JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<position>.<time>.<left>, or the
+// same with domain and account before the stream and a token at the end.
 func parseDelivery(msg *nats.Msg) (m message, position uint64, err error) {
 	fields := strings.Split(msg.Reply, ".")
 	switch n := len(fields); {

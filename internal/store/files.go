@@ -26,7 +26,7 @@ type FileSource struct {
 
 // A FileTarget takes the files of one place from a backup.
 type FileTarget interface {
-	// Check says why there can be no file with such a path here; a path is as
+	// Check fails if there can be no file with such a path here; a path is as
 	// [fs.ValidPath] wants it. Nothing was changed so far.
 	Check(path string) error
 	// Empty reports whether nothing is there.
@@ -201,7 +201,7 @@ func (r *fileReader) abort() {
 	}
 }
 
-// mayReplace says why the files of an archive may not be restored: there are
+// mayReplace fails if the files of an archive may not be restored because there are
 // some already.
 func (r *fileReader) mayReplace(ctx context.Context) error {
 	for name := range r.met {

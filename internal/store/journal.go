@@ -18,8 +18,8 @@ import (
 // of sessions). It lives on the flow connection: an acknowledged entry survives a crash
 // of the process, and a power cut if the flow server syncs.
 //
-// One process writes to a journal at a time; that another one does is found
-// out and fails with 5001.
+// One process writes to a journal at a time; another writer is noticed and fails
+// with 5001.
 type Journal struct {
 	store *Store
 
@@ -143,9 +143,9 @@ func (s *Store) journalStream(name, subject, what string) jetstream.StreamConfig
 
 // Load yields every value, in any order, then every entry, the oldest first.
 // Keys may be kept; slices are valid until the function that got them returns.
-// Load comes before the first Write. It takes as long as it takes, and fails
-// when it stands still for [Options.LoadTimeout], and when something stored is
-// missing or cannot be read, unless losses are accepted.
+// Load comes before the first Write. It has no time limit, but fails when it makes
+// no progress for [Options.LoadTimeout], and when something stored is missing or
+// cannot be read, unless losses are accepted.
 func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte) error, entry func(seq uint64, entry []byte) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -221,8 +221,8 @@ func (j *Journal) Trim(ctx context.Context, seq uint64) error {
 	return j.entries.trim(ctx, seq)
 }
 
-// Close ends the use of the journal, which another process may load then. What
-// was written stays.
+// Close ends the use of the journal, which another process may load then. Its
+// content stays.
 func (j *Journal) Close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

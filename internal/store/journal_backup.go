@@ -147,7 +147,7 @@ func (s *Store) journalNodes(ctx context.Context) (nodes []string, err error) {
 	return nodes, err
 }
 
-// anyNode stands for a bridge in names of which the rest is wanted.
+// anyNode is a placeholder for a bridge, in names of which only the rest is used.
 const anyNode = "x"
 
 // journalLine writes a line that takes somewhat more than size bytes.
@@ -158,8 +158,8 @@ func (a *archiveWriter) journalLine(line any, size int) error {
 	return a.line(line)
 }
 
-// copy reads a journal that may be in use: the values that count, and then the
-// entries. It fails if it lacks what it had.
+// copy reads a journal that may be in use: the last values, and then the entries.
+// It fails if some are lost.
 func (j *Journal) copy(ctx context.Context) (values map[string][]byte, entries []record, err error) {
 	before, err := j.extent.last(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (j *Journal) copy(ctx context.Context) (values map[string][]byte, entries [
 	return values, entries, j.checkExtent(ctx, before, gotValues, gotEntries)
 }
 
-// lastValues are the values that count after the changes in a stream's records.
+// lastValues are the last values of the keys in a stream's records.
 func lastValues(stream string, records []record) (map[string][]byte, error) {
 	values := make(map[string][]byte)
 	for _, r := range records {
@@ -199,8 +199,8 @@ func lastValues(stream string, records []record) (map[string][]byte, error) {
 	return values, nil
 }
 
-// copy reads the records of a log that may be in use, and says which messages
-// they are.
+// copy reads the records of a log that may be in use, and returns the sequences of
+// their messages.
 func (l *recordLog) copy(ctx context.Context) (records []record, got span, err error) {
 	for range backupAttempts {
 		records = nil
@@ -227,8 +227,8 @@ type journalRestorer struct {
 	bytes   int
 }
 
-// forgetCluster deletes what bridges of a cluster that all work have of MQTT sessions and
-// retained messages. Those that work again make it anew.
+// forgetCluster deletes the MQTT sessions and retained messages of the bridges of a cluster that
+// all work. Their streams are made anew when they work again.
 func (s *Store) forgetCluster(ctx context.Context) error {
 	nodes, err := s.journalNodes(ctx)
 	if err != nil {

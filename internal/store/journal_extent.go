@@ -14,12 +14,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An extent says which messages the logs of a journal have. It is kept apart
+// An extent holds the first and last messages of a journal's logs. It is kept apart
 // from them, on the state connection.
 //
 // NATS mends a damaged file by cutting it at the damage, and the log that is
-// left looks whole: it only ends earlier, or begins later. The extent tells that
-// from entries that were never stored and entries that were trimmed.
+// left looks whole: it only ends earlier, or begins later. The extent distinguishes
+// that from entries that were never stored and entries that were trimmed.
 type extent struct {
 	Version int    `json:"v"`
 	Writer  string `json:"writer"`
@@ -28,8 +28,8 @@ type extent struct {
 	Entries span   `json:"entries"`
 }
 
-// A span is the sequences of a log, both included: of the oldest message that
-// counts and of the last that was acknowledged.
+// A span is the sequences of a log, both included: of the oldest message in use and
+// of the last that was acknowledged.
 type span struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
@@ -200,9 +200,9 @@ func (k *extentKeeper) run(quit, done chan struct{}) {
 	}
 }
 
-// forget has the journal be as if it was new. It stores an extent without
-// messages instead of none: a process that still has the journal, such as one
-// that was suspended before a restore, then cannot store what it remembers.
+// forget makes the journal new. It stores an extent without messages instead of
+// none: so a process that still has the journal, such as one that was suspended
+// before a restore, cannot store its old extent.
 func (k *extentKeeper) forget(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -236,8 +236,8 @@ func (j *Journal) checkExtent(ctx context.Context, before *extent, values, entri
 		j.store.checkSpan(j.entries.stream, entries, span{after.Entries.First, before.Entries.Last}, before.Boot))
 }
 
-// checkSpan fails if a stream lacks messages at its ends that it had. Where a
-// power cut may have taken them, it says so and goes on.
+// checkSpan fails if a stream lacks messages at its ends that it had. Where a power
+// cut may have taken them, it logs that and goes on.
 func (s *Store) checkSpan(stream string, now, was span, boot string) error {
 	lost := now.missing(was)
 	if lost == 0 {

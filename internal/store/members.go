@@ -21,8 +21,8 @@ import (
 type Members struct {
 	nc     *connection
 	config jetstream.StreamConfig
-	nodes  string // what the subjects of records begin with
-	proofs string // what those of proofs begin with
+	nodes  string // prefix of the subjects of records
+	proofs string // prefix of the subjects of proofs
 }
 
 var _ cluster.Stream = (*Members)(nil)
@@ -91,7 +91,7 @@ func (m *Members) make(ctx context.Context, conn *nats.Conn) error {
 	return makeStream(ctx, conn, m.config)
 }
 
-// Adjust gives the stream as many copies as this bridge was told, once it works.
+// Adjust gives the stream as many copies as this bridge has configured, once it works.
 func (m *Members) Adjust(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -171,8 +171,7 @@ func (m *Members) tell(msg message, each func(id string, revision uint64, record
 	return nil
 }
 
-// The codes with which NATS says that it has not as many servers as a stream is to
-// have copies.
+// The codes of NATS for fewer servers than a stream is to have copies.
 const (
 	noPeers      = 10005
 	notClustered = 10074 // more than one copy, and one server

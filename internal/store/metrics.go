@@ -19,7 +19,7 @@ type metrics struct {
 	all     []prometheus.Collector
 }
 
-// Reasons to refuse writes that could stand beside another bridge's.
+// Reasons to refuse writes that could conflict with another bridge's.
 const (
 	whyUnsure = "unsure"
 	whyTaken  = "taken"
@@ -116,7 +116,7 @@ func (m *metrics) wrote(op string, began time.Time, err error) {
 	m.writes.WithLabelValues(op, code).Observe(time.Since(began).Seconds())
 }
 
-// keyCounts tells how many keys each table has.
+// keyCounts are the numbers of keys of the tables.
 type keyCounts struct{ view *view }
 
 var keyCountDesc = prometheus.NewDesc("aibridge_store_keys", "Keys in a table of the registry.", []string{"table"}, nil)

@@ -10,10 +10,10 @@ import (
 // A progress counts the steps of work that may take long, but must not stand still.
 type progress struct{ steps atomic.Uint64 }
 
-// step says that something has happened.
+// step notes progress.
 func (p *progress) step() { p.steps.Add(1) }
 
-// A stalledError says that something stood still for too long.
+// A stalledError is the error of work without progress for too long.
 type stalledError struct {
 	steps uint64
 	limit time.Duration

@@ -30,7 +30,7 @@ type pulse struct {
 
 // A watched stream is one that a [pulse] looks at.
 type watched struct {
-	name, subject string // what its subjects begin with
+	name, subject string // the stream, and the prefix of its subjects
 	nc            *connection
 	missed        error // why it did not answer last
 	wrote         error // why the last write to it failed

@@ -26,7 +26,7 @@ type recordLog struct {
 	nc      *connection
 	stream  string
 	subject string
-	writer  []byte // says in every message whose it is
+	writer  []byte // the writer's id, in every message
 	room    int    // how much of a record fits into a message
 
 	last  uint64 // sequence of the last message in the stream, as far as known
@@ -46,7 +46,7 @@ type record struct {
 	body        []byte
 }
 
-// A message of a log is a byte that says which part of a record it is, the
+// A message of a log is a byte for the position of the part in its record, the
 // writer, and the part.
 const (
 	partWhole byte = iota + 1
@@ -146,9 +146,9 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// claim takes the log away from a process that may still write to it, with an
-// empty record, which readers pass over. What that one has in flight, and all it
-// writes later, is refused, since the log does not end where it did.
+// claim fences off a process that may still write to the log, with an empty record,
+// which readers skip. Its writes in flight and later ones are refused, since the
+// end of the log has moved.
 func (l *recordLog) claim(ctx context.Context) error {
 	ctx, cancel := bounded(ctx, l.store.options.WriteTimeout)
 	defer cancel()
@@ -204,10 +204,10 @@ func (l *recordLog) settleAt(ctx context.Context, at uint64, body []byte) (sent 
 }
 
 // stepBack goes on from an end of the log that lies before messages that were
-// acknowledged, if the log does end there. A server of NATS that was away, and still takes
-// itself for the leader, says so although they are there. An empty record tells: it must
-// come right at that end, where the leader refuses it, and that server finds no majority
-// for it.
+// acknowledged, if the log does end there. A server of NATS that was away, and still takes itself
+// for the leader, may report that end although the messages are there. An empty record decides: it
+// must come right at that end, where the leader refuses it, and that server finds no majority for
+// it.
 func (l *recordLog) stepBack(ctx context.Context, at uint64) error {
 	known := l.last
 	l.last = at
@@ -270,8 +270,8 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 }
 
 // passTrimmed has a reader go on at a message if all since its last one were trimmed
-// meanwhile: a bridge that served the log until it was taken away may still trim it. What
-// is gone for another reason is found by the extent, if it is the beginning that is gone.
+// meanwhile: a bridge that served the log until it was taken away may still trim it. A beginning
+// that is lost for another reason is found by the extent.
 func (l *recordLog) passTrimmed(ctx context.Context, reader *partReader, seq uint64) error {
 	if !reader.misses(seq) {
 		return nil
@@ -288,8 +288,8 @@ func (l *recordLog) passTrimmed(ctx context.Context, reader *partReader, seq uin
 	return nil
 }
 
-// errBehind is the error of a reading that was told an end of the log before one that is
-// known: a server of NATS that was away has answered.
+// errBehind is the error of a read with an end of the log before the known one: a server of NATS
+// that was away has answered.
 var errBehind = errors.New("the stream is said to end before messages that it has")
 
 // readPause is the time to wait before a reading that broke off goes on.
@@ -381,7 +381,7 @@ func (p *partReader) add(m message) (r record, ok bool, err error) {
 		switch {
 		case p.open:
 		case p.passOver != nil:
-			return r, false, nil // what it began with is lost
+			return r, false, nil // its first part is lost
 		default:
 			return r, false, p.damaged(errors.New("a record without its beginning"))
 		}
@@ -400,8 +400,8 @@ func (p *partReader) misses(seq uint64) bool { return p.at != 0 && seq != p.at+1
 // skip goes on at a message, without those before it.
 func (p *partReader) skip(seq uint64) { p.at, p.open = seq-1, false }
 
-// complete fails if the stream says that it has messages at its ends that did
-// not come. It may have been trimmed since they were read.
+// complete fails if the stream reports messages at its ends that did not come. It
+// may have been trimmed since they were read.
 func (p *partReader) complete(info *streamInfo) error {
 	state := info.State
 	if state.Messages == 0 {

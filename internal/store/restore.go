@@ -17,8 +17,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// restoring is the key in a stream's metadata that stands there from the
-// first change of a restore to the last.
+// restoring is the key in a stream's metadata from the first change of a restore to
+// the last.
 const restoring = "aibridge-restoring"
 
 // restoreBytes bounds a batch of a restore; it is closed above that.
@@ -32,7 +32,7 @@ const restoreBytes = 4 << 20
 //
 // Files go to the places of their names; an archive with files of others is
 // refused. An audit trail that has entries is kept as it is, force or not: a
-// restore is one of the things that it is to tell of.
+// restore is to be recorded in it too.
 //
 // Revisions of restored values are above those in the archive and those that the store
 // had, so that no client takes one thing for another.

@@ -119,7 +119,7 @@ func parseRetained(data []byte) (key string, value []byte, ok bool) {
 	return string(data[:n]), data[n:], true
 }
 
-// copyRetained adds to values what clients of a cluster have retained, if there is any.
+// copyRetained adds the retained messages of the clients of a cluster to values.
 func (s *Store) copyRetained(ctx context.Context, values map[string][]byte) error {
 	stream := s.options.Prefix + retainedStream
 	if _, err := inspect(ctx, s.flow, stream); isMissing(err) {

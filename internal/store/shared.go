@@ -49,7 +49,7 @@ type takenRequest struct {
 }
 
 const (
-	// mostAnswer bounds an answer that other bridges are told, in bytes.
+	// mostAnswer bounds an answer that is stored for other bridges, in bytes.
 	mostAnswer = 64 << 10
 	// mostAnswers bounds those that are kept here.
 	mostAnswers = 64 << 20
@@ -71,8 +71,8 @@ func (s *Store) ShareClaims(self string, alive func(owner string) bool) *SharedC
 	return c
 }
 
-// Pending yields nothing: what others have claimed is known here when it is
-// claimed again.
+// Pending yields nothing: the claims of others are found when a request is claimed
+// again.
 func (*SharedClaims) Pending(func(commands.Claim) bool) {}
 
 // Claim returns nil if the claim of this process is the first. Otherwise it waits
@@ -102,7 +102,7 @@ func (c *SharedClaims) Claim(ctx context.Context, claim commands.Claim) error {
 	}
 }
 
-// A standing says whose a request is.
+// A standing is the state of a request as this process sees it.
 type standing int
 
 const (
@@ -153,7 +153,7 @@ func (c *SharedClaims) propose(ctx context.Context, claim commands.Claim) error 
 }
 
 // outcome waits for the outcome of a request that another process has claimed.
-// again says that it was given up, and may be claimed.
+// again means that it was given up, and may be claimed.
 func (c *SharedClaims) outcome(ctx context.Context, key takenKey, t *takenRequest) (again bool, err error) {
 	look := time.NewTicker(aliveEvery)
 	defer look.Stop()
@@ -375,7 +375,7 @@ const sharedSchema = 2
 // Kinds of items.
 const (
 	itemClaim   byte = iota + 1
-	itemAnswer       // what became of a request
+	itemAnswer       // the outcome of a request
 	itemLost         // it was run, and its answer is not kept
 	itemGivenUp      // it was not run, and may be
 )

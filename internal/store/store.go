@@ -30,7 +30,7 @@ type Options struct {
 	Replicas int    // copies of every stream in a NATS cluster, default 1
 
 	WriteTimeout time.Duration // bounds a write whose context does not, default 5 s
-	LoadTimeout  time.Duration // bounds Open, and how long Load may stand still, default 60 s
+	LoadTimeout  time.Duration // bounds Open, and the time of Load without progress, default 60 s
 
 	// ClaimLife is the time that a claim may matter at most: the longest timeout
 	// of a request and twice the allowed clock skew. Default 12 min.
@@ -51,9 +51,9 @@ type Options struct {
 	// reason to doubt that when ctx ends; optional. Nothing durable is written
 	// before.
 	Sure func(ctx context.Context) error
-	// Full says why nothing may be stored that was not there before, or nil;
-	// optional. Existing records can be changed and removed all the same, and
-	// tables that are [Table.Essential] take everything.
+	// Full fails if no new records may be stored; optional. Existing records can be
+	// changed and removed all the same, and tables that are [Table.Essential] take
+	// everything.
 	Full func() error
 
 	// Budget bounds how many records each party has; nil bounds nothing.
@@ -64,9 +64,9 @@ type Options struct {
 	AcceptLoss bool
 
 	// Boot names the present run of the machine if what the flow connection
-	// acknowledges may be lost when that ends, as a power cut does it. A loss
-	// that is found in another run is then told and accepted. "" says that
-	// nothing acknowledged is ever lost.
+	// acknowledges may be lost when that ends, as a power cut does it. A loss that
+	// is found in another run is then logged and accepted. "" means that nothing
+	// acknowledged is ever lost.
 	Boot string
 
 	Log        *slog.Logger
@@ -179,9 +179,8 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 }
 
 // Load brings the tables into memory and returns when they are complete,
-// however long that takes. It fails when it stands still for
-// [Options.LoadTimeout], when ctx ends, and when something stored cannot be
-// read; the error names it.
+// however long that takes. It fails without progress for [Options.LoadTimeout],
+// when ctx ends, and when something stored cannot be read; the error names it.
 func (s *Store) Load(ctx context.Context) error {
 	if s.err != nil {
 		return s.err
@@ -234,8 +233,8 @@ func (s *Store) fence(stream string) error {
 	return err
 }
 
-// usable returns when something can be written, or says why not at the end of
-// ctx.
+// usable returns when the store can be written, or with the reason why not at the
+// end of ctx.
 func (s *Store) usable(ctx context.Context) error {
 	switch {
 	case s.run.Err() != nil:

@@ -28,7 +28,7 @@ const (
 // names are the names under which the store's things are known to NATS.
 type names struct {
 	registry      string // stream behind the bucket of all tables
-	registryRoot  string // what the subjects of its keys begin with
+	registryRoot  string // prefix of the subjects of its keys
 	claims        string
 	claimsSubject string
 	claimsEpoch   string
@@ -93,7 +93,7 @@ func (s *Store) makeStreams(ctx context.Context) error {
 		Replicas:    s.options.Replicas,
 	}
 	if err := s.makeStream(ctx, s.state, registry); err != nil {
-		return err // of which the others would say the same
+		return err // the others would fail with the same
 	}
 	return errors.Join(s.makeStream(ctx, s.flow, claims), s.makeStream(ctx, s.flow, tally))
 }
@@ -115,8 +115,8 @@ func untilPlaced(ctx context.Context, make func() error) error {
 	return whilePassing(ctx, Unplaced, make)
 }
 
-// inspectMade inspects a stream that was just made. A server that led the cluster until
-// a moment ago says that there is none.
+// inspectMade inspects a stream that was just made. A server that led the cluster
+// until a moment ago does not know it.
 func inspectMade(ctx context.Context, l *connection, stream string) (info *streamInfo, err error) {
 	err = whilePassing(ctx, isMissing, func() (err error) {
 		info, err = inspect(ctx, l, stream)
@@ -125,7 +125,7 @@ func inspectMade(ctx context.Context, l *connection, stream string) (info *strea
 	return info, err
 }
 
-// isMissing reports whether NATS says that there is no such stream.
+// isMissing reports whether NATS answers that there is no such stream.
 func isMissing(err error) bool {
 	var refused *apiError
 	return errors.As(err, &refused) && refused.Code == http.StatusNotFound
@@ -162,7 +162,7 @@ func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamCon
 	if err != nil {
 		return fmt.Errorf("store: make stream %s: %w", config.Name, err)
 	}
-	// Servers before 2.12 ignore what they do not know.
+	// Servers before 2.12 ignore unknown settings.
 	got := stream.CachedInfo().Config
 	if got.AllowAtomicPublish != config.AllowAtomicPublish || got.AllowMsgTTL != config.AllowMsgTTL {
 		return fmt.Errorf("store: stream %s: NATS server 2.12 or later is needed, this is %s", config.Name, conn.ConnectedServerVersion())

@@ -93,9 +93,9 @@ func (t *Table[T]) Len() int { return int(t.count.Load()) }
 
 // OnChange has f called after every change of the view, in the order of the
 // changes: old is nil for a new key, new is nil for a removed one. Before Load
-// it is declared once for everything to come; later, f is first told of every
-// key that is there. f must not block and must not write to the store, which
-// would wait for f.
+// it is declared once for everything to come; later, f is first called for every
+// existing key. f must not block and must not write to the store, which would wait
+// for f.
 func (t *Table[T]) OnChange(f func(key string, old, new *T)) {
 	t.store.view.mu.Lock()
 	defer t.store.view.mu.Unlock()

@@ -15,10 +15,9 @@ const tallyEvery = time.Second
 // A tally is the number of keys of each table at a revision of the registry. It is kept
 // apart from the registry, on the flow server.
 //
-// NATS repairs a damaged file by dropping what follows the damage, and says
-// little about it. Since every change of a key takes a revision, a registry
-// cannot lack more of the keys it had than revisions have passed. If it does,
-// some are lost.
+// NATS repairs a damaged file by dropping everything behind the damage, with little
+// notice. Since every change of a key takes a revision, a registry cannot lack more
+// of the keys it had than revisions have passed. If it does, some are lost.
 type tally struct {
 	Version  int            `json:"v"`
 	Revision uint64         `json:"revision"`

@@ -19,13 +19,13 @@ import (
 // One goroutine uses it at a time.
 type valueLog struct {
 	recordLog
-	places map[string]valuePosition // of the values that count
+	places map[string]valuePosition // of the last values
 	live   int                      // bytes these take in the log
 	size   int                      // bytes of all records in the log
 
 	oldest   []record   // of the log, not yet carried over
 	done     uint64     // nothing before this sequence counts, 0 unknown
-	sweeping chan sweep // what the background has done; nil while it does nothing
+	sweeping chan sweep // the results of the background work; nil while there is none
 	pause    time.Time  // until when it is to do nothing, after a failure
 
 	chunk, slack int
@@ -55,7 +55,7 @@ func newValueLog(l recordLog) valueLog {
 
 // load calls f for every value.
 func (v *valueLog) load(ctx context.Context, f func(key string, value []byte) error) error {
-	if v.sweeping != nil { // what it purges while the log is read would be missing
+	if v.sweeping != nil { // records purged while the log is read would be missing
 		select {
 		case <-v.sweeping:
 		case <-ctx.Done():
@@ -140,8 +140,8 @@ func (v *valueLog) counting(r record, f func(*change) error) error {
 	return nil
 }
 
-// carry appends what counts of the oldest records, for which it looks through
-// at least as many bytes as given, and returns how many records that were.
+// carry appends the current values of the oldest records, of which it looks through
+// at least as many bytes as given, and returns the number of those records.
 func (v *valueLog) carry(body []byte, bytes int) (_ []byte, records int) {
 	for bytes > 0 && records < len(v.oldest) {
 		r := v.oldest[records]
@@ -164,8 +164,8 @@ type sweep struct {
 	err           error
 }
 
-// tend takes over what the background has done, and gives it more to do if
-// there is.
+// tend takes over the results of the background work, and starts more if there is
+// some.
 func (v *valueLog) tend() {
 	if v.sweeping != nil {
 		select {

@@ -14,7 +14,7 @@ type change struct {
 	key     []byte
 	value   []byte
 	removed bool
-	at, end int // where in the record it stands
+	at, end int // its place in the record
 }
 
 // size is the length of the change in the record, in bytes.
@@ -34,7 +34,7 @@ func appendChange(record []byte, v KeyedValue) []byte {
 	return append(record, v.Value...)
 }
 
-// changeSize is at least what appendChange adds.
+// changeSize is an upper bound of the bytes that appendChange adds.
 func changeSize(v KeyedValue) int {
 	return len(v.Key) + len(v.Value) + 2*binary.MaxVarintLen64
 }

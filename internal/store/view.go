@@ -240,8 +240,8 @@ func (v *view) checkComplete(ctx context.Context, met, last uint64) error {
 	return nil
 }
 
-// errMoved says that another bridge wrote to the registry while it was read, and
-// has counted it since. It is read again.
+// errMoved is the error if another bridge wrote to the registry while it was read,
+// and has counted it since. It is read again.
 var errMoved = errors.New("the registry was written to while it was read")
 
 // checkTally fails if the registry lacks keys that it had when an earlier
@@ -279,8 +279,8 @@ func (v *view) checkTally(ctx context.Context, last uint64) error {
 }
 
 // applying is the time that the server that has just been elected to lead the registry
-// may take to apply what the others have agreed on. Until then it tells, and delivers,
-// less than there is.
+// may take to apply what the others have agreed on. Until then it reports, and
+// delivers, only a part.
 const applying = 15 * time.Second
 
 // awaitBeyond returns [errMoved] once the registry has more than it had at a revision,

@@ -150,7 +150,7 @@ func (s *Store) guard(ctx context.Context, op *Op) (uint64, error) {
 		return held, nil
 	}
 	// The stream cannot tell a value from the marker of a deletion, which has
-	// a revision too. So a guard is never what the caller says alone.
+	// a revision too. So a guard is never the caller's revision alone.
 	return s.resolve(ctx, op)
 }
 
@@ -188,8 +188,8 @@ func (op *Op) notFound() error {
 	return protocol.Errorf(protocol.NotFound, "%s %s does not exist", op.table, op.key)
 }
 
-// errConflict says that a key does not hold the revision it was to hold, or a
-// stream does not end where it was to end.
+// errConflict is the error if a key does not have the expected revision, or a
+// stream not the expected end.
 var errConflict = errors.New("wrong last sequence")
 
 // publish stores one change if the guard holds and returns its revision.

@@ -56,8 +56,8 @@ func variable(name string) (value, from string) {
 }
 
 // newCollector reads the variables of OTLP exporters
-// (https://opentelemetry.io/docs/specs/otel/protocol/exporter/) but for the endpoint,
-// which is the setting. Its errors name the variable.
+// (https://opentelemetry.io/docs/specs/otel/protocol/exporter/) except for the
+// endpoint, which is a setting. Its errors name the variable.
 func newCollector(endpoint string) (*collector, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -198,7 +198,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// send tries once. Of an error it says how long to wait at least before the next try,
+// send tries once. With an error it returns the least pause before the next try,
 // less than 0 if there is to be none.
 func (c *collector) send(ctx context.Context, body []byte) (again time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
@@ -252,7 +252,7 @@ func retryAfter(text string) time.Duration {
 	return 0
 }
 
-// refused is an error if the collector's answer says that it did not take all spans:
+// refused is the error of an answer of the collector that did not take all spans:
 // ExportTraceServiceResponse.partial_success (1), with rejected_spans (1) and
 // error_message (2).
 func refused(answer []byte) error {

@@ -19,7 +19,7 @@ import (
 // otlpHeaders are the variables by which the exporter is given credentials.
 var otlpHeaders = []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
 
-// Settings say where traces go.
+// Settings hold the collector of traces.
 type Settings struct {
 	OTLP string `yaml:"otlp" doc:"URL of an OpenTelemetry collector (HTTP); none when empty"`
 }
@@ -28,7 +28,7 @@ type Settings struct {
 func (t *Settings) Check(fail func(format string, args ...any)) {
 	u, err := url.Parse(t.OTLP)
 	if t.OTLP == "" || err != nil {
-		return // the exporter says what is wrong
+		return // the exporter reports the fault
 	}
 	credential := u.User != nil || u.RawQuery != ""
 	for _, name := range otlpHeaders {

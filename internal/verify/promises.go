@@ -17,8 +17,8 @@ var promises = []promise{
 	{"mutated approval", "a call whose tool was declared otherwise after it was shown was not made; nor was one decided by who asked, or with a wrong nonce", "a call as it was approved is made, once", tryApproval},
 }
 
-// forbidden is the reason for which a control that is refused says nothing of the
-// bridge: the operator's own policies do not permit it.
+// forbidden is the error for a control that the operator's own policies refuse,
+// which is no fault of the bridge.
 func forbidden(what string, err error) error {
 	if codeOf(err) == protocol.PermissionDenied {
 		return cannot("your policies do not let %s, so there is nothing to compare with", what)

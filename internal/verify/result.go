@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// A State says how a promise was found.
+// A State is the outcome for one promise.
 type State string
 
 // The states.
 const (
 	Kept          State = "kept"
 	Broken        State = "broken"
-	NotApplicable State = "not applicable" // it was not tried, which is not to say that it is kept
+	NotApplicable State = "not applicable" // it was not tried, so it is not known to be kept
 )
 
 // A Result is the finding about one promise.
@@ -37,9 +37,8 @@ func (b broken) Error() string { return b.how }
 
 func breaks(format string, args ...any) error { return broken{fmt.Sprintf(format, args...)} }
 
-// resultOf is the result of a check. An error that is neither of those above
-// means that the check could not be brought to an end: the bridge does not do
-// what the check needs of it.
+// resultOf is the result of a check. Any other error means that the check could not
+// be finished: the bridge fails in something that the check needs.
 func resultOf(p promise, err error) Result {
 	r := Result{Promise: p.name, State: Kept, What: p.kept, Control: p.control}
 	var n notApplicable

@@ -38,13 +38,13 @@ type Options struct {
 // A promise is something that is tried.
 type promise struct {
 	name    string
-	kept    string // what is seen if it is kept
+	kept    string // the observation if it is kept
 	control string
 	try     func(context.Context, *trials) error
 }
 
-// Run tries all promises on a copy of a bridge's state, and removes the copy. The
-// error says why nothing could be tried.
+// Run tries all promises on a copy of a bridge's state, and removes the copy. It
+// fails if nothing could be tried.
 func Run(ctx context.Context, o Options) ([]Result, error) {
 	if o.VerifyAudit == nil {
 		o.VerifyAudit = storage.VerifyAudit
@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	results := []Result{resultOf(wholeState, wholeState.try(ctx, t)), resultOf(wholeTrail, wholeTrail.try(ctx, t))}
-	t.config.AcceptLoss = true // what is wrong with the state was said by now
+	t.config.AcceptLoss = true // faults of the state were reported by now
 	stop, err := t.start(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("start a bridge on the copy: %w", err)

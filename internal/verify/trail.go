@@ -21,8 +21,8 @@ var (
 // evidence is the folder with the trail, in the data folder.
 const evidence = "evidence"
 
-// tryState reads the state of a bridge at rest where it is, since a backup leaves out
-// what the store does not give any more. A bridge that runs has read its own.
+// tryState reads the state of a bridge at rest where it is, since a backup leaves
+// out lost records. A bridge that runs has read its own.
 func tryState(ctx context.Context, t *trials) error {
 	if t.Original == "" {
 		return cannot("there is a backup alone, which may have left out what was damaged: run this on the bridge's data folder")
@@ -42,7 +42,7 @@ func tryTrail(ctx context.Context, t *trials) error {
 	if !t.trail {
 		return cannot("the key of the audit trail, audit.key, is not at hand: run this on the bridge's data folder")
 	}
-	report, err := t.VerifyAudit(ctx, t.Config) // a backup may leave out what is damaged
+	report, err := t.VerifyAudit(ctx, t.Config) // a backup may leave out damaged entries
 	if errors.Is(err, storage.ErrInUse) {
 		report, err = t.VerifyAudit(ctx, t.config)
 	}

@@ -24,7 +24,7 @@ type File struct {
 	gzip    []byte // nil if it is no smaller
 }
 
-// New is a file of the type that its name says.
+// New is a file of the type of its name's extension.
 func New(name string, content []byte) *File {
 	return &File{ContentType: contentTypes[path.Ext(name)], Plain: content}
 }

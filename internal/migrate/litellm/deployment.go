@@ -210,7 +210,7 @@ const vendorNames = "openai, anthropic, gemini, azure, ollama, ollama_chat, open
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// key says where the key of a service is. It reports false when that is not
+// key reads the place of a service's key. It reports false when that is not
 // understood.
 func (r *reader) key(d *deployment, v vendor, s *service) bool {
 	key := d.key.text()

@@ -1,7 +1,7 @@
 // Package litellm reads the configuration of a LiteLLM proxy as one of language
-// models. What has no counterpart is reported, by file and line; what is not
-// understood is left out and reported, never guessed. Keys are never in the
-// result.
+// models. Settings without a counterpart are reported, by file and line; those that
+// are not understood are left out and reported, never guessed. Keys are never in
+// the result.
 package litellm
 
 import (
@@ -64,7 +64,7 @@ func Read(r io.Reader, file, keys string) (*Models, error) {
 	return &Models{b.config, b.notes}, nil
 }
 
-// faultAt is the place where the parser of YAML says that it fails.
+// faultAt finds the line in errors of the parser of YAML.
 var faultAt = regexp.MustCompile(`line \d+`)
 
 type reader struct {

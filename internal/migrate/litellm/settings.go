@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/llm/model"
 )
 
-// counterparts say what is instead of a setting, by section and name.
+// counterparts name the counterpart of a setting, by section and name.
 var counterparts = map[string]string{
 	"router_settings.num_retries":               retries,
 	"litellm_settings.num_retries":              retries,

@@ -1,6 +1,6 @@
 // Package mosquitto reads the configuration of a mosquitto broker as one of a
-// bridge. What has no counterpart is reported, by file and line: nothing is
-// dropped in silence, and nothing becomes wider than it was.
+// bridge. Settings without a counterpart are reported, by file and line: nothing is
+// dropped in silence, and no right becomes wider than it was.
 package mosquitto
 
 import (
@@ -54,7 +54,7 @@ func Read(r io.Reader, file string) (*Bridge, error) {
 	return &b.Bridge, nil
 }
 
-// directives are the lines of a configuration that say something.
+// directives are the lines of a configuration that are neither empty nor comments.
 func directives(r io.Reader) (all []line, err error) {
 	scanner := bufio.NewScanner(r)
 	for n := 1; scanner.Scan(); n++ {
@@ -205,7 +205,7 @@ func (b *reader) takeLimit(l line) {
 		switch n, err := strconv.Atoi(l.rest); {
 		case err != nil:
 			b.note(l, "%s: %q is not a number", l.name, l.rest)
-		case n > 0: // 0 and -1 say no limit, which the bridge's own is close to
+		case n > 0: // 0 and -1 mean no limit, which the bridge's own is close to
 			if path[0] == "limits" && path[1] == "payload" {
 				n = max(n, 1<<10)
 			}

@@ -20,7 +20,7 @@ import (
 // another value that has passed through the encoding, so that a field which is
 // not encoded is lost. It outlives the services of a test, as a store does.
 type Memory[T any] struct {
-	changing sync.Mutex // held while a change is made and told
+	changing sync.Mutex // held while a change is made and reported
 	tell     []func(key string, old, new *T)
 
 	mu       sync.Mutex
@@ -64,15 +64,15 @@ func (m *Memory[T]) Yield() {
 	m.yielding = true
 }
 
-// Clear removes everything without telling anybody: the changes were made after
-// the process died.
+// Clear removes everything without reporting it: the changes were made after the
+// process died.
 func (m *Memory[T]) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.rows)
 }
 
-// Lose removes a record without telling anybody.
+// Lose removes a record without reporting it.
 func (m *Memory[T]) Lose(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,8 +24,8 @@ type Process struct {
 // ErrKilled is the error of a dead process's deeds.
 var ErrKilled = protocol.Errorf(protocol.StoreUnavailable, "the process is dead")
 
-// Step is a moment at which the process may be killed. It reports whether the
-// step is done, and whether anybody is there to hear of it.
+// Step is a moment at which the process may be killed. It reports whether the step
+// is done, and whether the process is alive after it.
 func (p *Process) Step(name string) (done, alive bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

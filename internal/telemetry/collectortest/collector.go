@@ -33,14 +33,14 @@ func New(t testing.TB, answers ...func(http.ResponseWriter)) *Collector {
 	return c
 }
 
-// Requests are those that came.
+// Requests are the received requests.
 func (c *Collector) Requests() []*http.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.requests)
 }
 
-// Spans are those that were taken.
+// Spans are the accepted spans.
 func (c *Collector) Spans() []*tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
