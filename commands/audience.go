@@ -58,7 +58,6 @@ func (r *Router) abandon(c *Call) {
 func (l *ledger) joined(c *Call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key, _, _ := l.key(c.Principal.Party(), c.RequestID)
-	e := l.running[key]
+	e := l.runs(l.key(l.party(c.Principal.Party()), c.RequestID))
 	return e != nil && e.owner == c && len(e.joined) > 0
 }

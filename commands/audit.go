@@ -42,12 +42,18 @@ type Audited struct {
 	Params    json.RawMessage // valid JSON, or empty
 	Digest    Digest          // of Params, zero until it is needed
 	Loggable  []string        // names of the parameters that may be recorded as they are
+	Memo      *Memo           // of calls that are alike, nil for most
 	Err       *protocol.Error // nil for success
 	Executed  bool            // the handler ran, so that Err, if any, is the handler's
 	Async     bool            // the outcome is that of a task, recorded after its start was
 	Late      bool
 	Held      bool // the answer is not sent before the auditor has been called to keep its entries
 }
+
+// A Memo is the room for what an [Auditor] knows of calls with the same command, action,
+// resource, and parameters that may be recorded as they are. Callers, doors, addresses
+// and senders may differ.
+type Memo struct{ Known any }
 
 // The kinds of audited outcomes.
 const (
@@ -83,6 +89,9 @@ func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 	}
 	if c.command != nil {
 		a.Action, a.Loggable = c.command.Action, c.command.loggable
+	}
+	if c.plan != nil {
+		a.Memo = c.plan.memo
 	}
 	c.mu.Lock()
 	a.Resource, a.Digest, a.Executed = c.target, c.digest, c.executed

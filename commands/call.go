@@ -79,8 +79,8 @@ type Call struct {
 	due            time.Time
 	earlier, later *Call // neighbours there
 
-	flying         bool  // is in flight; guarded by inFlight
-	before, behind *Call // neighbours there
+	flights        *flights // of its party, nil if it is not in flight; guarded by inFlight
+	before, behind *Call    // neighbours there
 
 	audience  Audience    // nil if it is not known
 	unwatch   func() bool // of the audience; fixed before the call can be answered

@@ -12,6 +12,7 @@ import (
 type deadlines struct {
 	mu    sync.Mutex
 	lists map[time.Duration]*deadlineList
+	last  *deadlineList // that a call was set in, nil for none
 }
 
 type deadlineList struct {
@@ -30,10 +31,10 @@ func newDeadlines() *deadlines { return &deadlines{lists: make(map[time.Duration
 func (a *deadlines) set(c *Call, timeout time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := a.lists[timeout]
-	if l == nil {
-		l = &deadlineList{all: a, timeout: timeout}
-		a.lists[timeout] = l
+	l := a.last
+	if l == nil || l.timeout != timeout {
+		l = a.list(timeout)
+		a.last = l
 	}
 	c.list, c.due = l, c.arrived.Add(timeout)
 	if c.earlier = l.last; c.earlier == nil {
@@ -45,6 +46,16 @@ func (a *deadlines) set(c *Call, timeout time.Duration) {
 	if l.timer == nil {
 		l.timer = time.AfterFunc(timeout, l.ring)
 	}
+}
+
+// list is the list of a timeout.
+func (a *deadlines) list(timeout time.Duration) *deadlineList {
+	l := a.lists[timeout]
+	if l == nil {
+		l = &deadlineList{all: a, timeout: timeout}
+		a.lists[timeout] = l
+	}
+	return l
 }
 
 // clear lets a call be.
@@ -76,6 +87,9 @@ func (a *deadlines) remove(c *Call) {
 
 func (a *deadlines) drop(l *deadlineList) {
 	delete(a.lists, l.timeout)
+	if a.last == l {
+		a.last = nil
+	}
 	if l.timer != nil {
 		l.timer.Stop()
 	}

@@ -5,8 +5,8 @@ package commands
 func (r *Router) Joined(id string) bool {
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
-	for _, e := range r.ledger.running {
-		if e.owner.RequestID == id && len(e.joined) > 0 {
+	for _, e := range r.ledger.running.at {
+		if e != nil && e.owner.RequestID == id && len(e.joined) > 0 {
 			return true
 		}
 	}

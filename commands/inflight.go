@@ -13,14 +13,21 @@ type inFlight struct {
 	mu     sync.Mutex
 	most   int
 	count  int
-	of     map[protocol.Party]int
+	of     map[protocol.Party]*flights // of parties that have any, and of latest
+	latest *flights                    // that changed, which most often is the next to change
 	first  *Call
 	closed bool
 	empty  chan struct{} // closed when the last one is done after close
 }
 
+// flights are the number of calls of a party that are in flight.
+type flights struct {
+	who protocol.Party
+	n   int
+}
+
 func newInFlight(most int) *inFlight {
-	return &inFlight{most: most, of: make(map[protocol.Party]int), empty: make(chan struct{})}
+	return &inFlight{most: most, of: make(map[protocol.Party]*flights), empty: make(chan struct{})}
 }
 
 // An admission is the decision whether a call is taken.
@@ -51,12 +58,14 @@ func (f *inFlight) enter(c *Call) admission {
 		return closing
 	case f.count >= room:
 		return full
-	case f.of[who] >= f.most-f.most/2:
+	}
+	of := f.flightsOf(who)
+	if of.n >= f.most-f.most/2 {
 		return greedy
 	}
 	f.count++
-	f.of[who]++
-	c.flying = true
+	of.n++
+	c.flights = of
 	c.behind = f.first
 	if f.first != nil {
 		f.first.before = c
@@ -65,14 +74,37 @@ func (f *inFlight) enter(c *Call) admission {
 	return taken
 }
 
-// leave ends the place of a call. Calls that never entered are ignored.
+// flightsOf are the flights of a party, which become the latest.
+func (f *inFlight) flightsOf(who protocol.Party) *flights {
+	if f.latest != nil && f.latest.who == who {
+		return f.latest
+	}
+	of := f.of[who]
+	if of == nil {
+		of = &flights{who: who}
+		f.of[who] = of
+	}
+	f.turnTo(of)
+	return of
+}
+
+// turnTo makes flights the latest. Those that were are forgotten if there are none.
+func (f *inFlight) turnTo(of *flights) {
+	if last := f.latest; last != nil && last != of && last.n == 0 {
+		delete(f.of, last.who)
+	}
+	f.latest = of
+}
+
+// leave is told that a call is done. Calls that never entered are ignored.
 func (f *inFlight) leave(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !c.flying {
+	of := c.flights
+	if of == nil {
 		return
 	}
-	c.flying = false
+	c.flights = nil
 	if c.before == nil {
 		f.first = c.behind
 	} else {
@@ -83,10 +115,8 @@ func (f *inFlight) leave(c *Call) {
 	}
 	c.before, c.behind = nil, nil
 	f.count--
-	who := c.Principal.Party()
-	if f.of[who]--; f.of[who] == 0 {
-		delete(f.of, who)
-	}
+	of.n--
+	f.turnTo(of)
 	if f.closed && f.count == 0 {
 		close(f.empty)
 	}

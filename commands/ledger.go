@@ -29,8 +29,8 @@ type ledger struct {
 	seeds [2]maphash.Seed
 
 	mu      sync.Mutex
-	running map[entryKey]*entry
-	found   ledgerIndex // the finished requests
+	running runningEntries
+	found   ledgerIndex // of running and finished ones
 	records recordTable
 	holders holders
 	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
@@ -48,13 +48,40 @@ type entryKey struct{ a, b uint64 }
 // An entry is one request that is running.
 type entry struct {
 	key     entryKey
-	party   uint64 // hash of whose it is
-	space   uint64 // hash of where that is at home
-	hash    uint64 // fingerprint of the request
+	slot    slot     // of its record
+	party   partyKey // whose it is
+	hash    uint64   // fingerprint of the request
 	effect  Effect
 	expires time.Time
 	owner   *Call   // the call that runs it
 	joined  []*Call // calls that wait for the same answer
+}
+
+// A partyKey stands for a party: two hashes of it, and one of its space.
+type partyKey struct{ a, b, space uint64 }
+
+// runningEntries are the entries of running requests. A record of one has the place of
+// its entry here.
+type runningEntries struct {
+	at   []*entry // nil where there is none
+	free []int64
+}
+
+func (l *runningEntries) len() int { return len(l.at) - len(l.free) }
+
+func (l *runningEntries) add(e *entry) (place int64) {
+	if n := len(l.free); n > 0 {
+		place, l.free = l.free[n-1], l.free[:n-1]
+		l.at[place] = e
+		return place
+	}
+	l.at = append(l.at, e)
+	return int64(len(l.at) - 1)
+}
+
+func (l *runningEntries) remove(place int64) {
+	l.at[place] = nil
+	l.free = append(l.free, place)
 }
 
 // An outcome is the end of a call.
@@ -79,7 +106,6 @@ const (
 func newLedger(maxEntries, maxBytes int) *ledger {
 	l := &ledger{
 		seeds:      [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		running:    make(map[entryKey]*entry),
 		claimed:    make(map[entryKey][sha256.Size]byte),
 		maxEntries: maxEntries,
 		maxBytes:   maxBytes,
@@ -90,15 +116,16 @@ func newLedger(maxEntries, maxBytes int) *ledger {
 	return l
 }
 
-// key is the key of a request of a party, and the hashes of that party and of
-// its space.
-func (l *ledger) key(who protocol.Party, request string) (key entryKey, party, space uint64) {
-	party, space = partyHash(l.seeds[0], who)
-	other, _ := partyHash(l.seeds[1], who)
-	return entryKey{
-		mix(party, maphash.String(l.seeds[0], request)),
-		mix(other, maphash.String(l.seeds[1], request)),
-	}, party, space
+// party is what a party is known by.
+func (l *ledger) party(who protocol.Party) (p partyKey) {
+	p.a, p.space = partyHash(l.seeds[0], who)
+	p.b, _ = partyHash(l.seeds[1], who)
+	return p
+}
+
+// key is the key of a request of a party.
+func (l *ledger) key(p partyKey, request string) entryKey {
+	return entryKey{mix(p.a, maphash.String(l.seeds[0], request)), mix(p.b, maphash.String(l.seeds[1], request))}
 }
 
 func partyHash(seed maphash.Seed, who protocol.Party) (party, space uint64) {
@@ -106,32 +133,56 @@ func partyHash(seed maphash.Seed, who protocol.Party) (party, space uint64) {
 	return mix(mix(maphash.String(seed, string(who.Kind)), space), maphash.String(seed, who.ID)), space
 }
 
-// begin takes a call up, or returns the verdict and the outcome of an earlier call
-// of the same request. In either case the request is remembered as long as the call
-// says.
+// caller is what the party that makes a call is known by.
+func (l *ledger) caller(c *Call) partyKey {
+	if c.plan == nil {
+		return l.party(c.Principal.Party())
+	}
+	if p := c.plan.caller.Load(); p != nil && p.who == c.Principal {
+		return p.key
+	}
+	p := &planCaller{c.Principal, l.party(c.Principal.Party())}
+	c.plan.caller.Store(p)
+	return p.key
+}
+
+// begin takes a call up, or says what became of the same request. Whatever
+// the verdict, a request that was seen is remembered as long as the call says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
-	key, party, space := l.key(c.Principal.Party(), c.RequestID)
+	party := l.caller(c)
+	key := l.key(party, c.RequestID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.steady)
-	if e := l.running[key]; e != nil {
-		if e.hash != hash {
-			return conflict, nil, outcome{}
-		}
-		if c.keep.After(e.expires) {
-			e.expires = c.keep
-		}
-		e.joined = append(e.joined, c)
-		c.joins = e
-		return join, e, outcome{}
+	s, known := l.found.enter(key)
+	r := l.records.at(s)
+	switch {
+	case !known:
+		e := &c.taken
+		*e = entry{key: key, slot: s, party: party, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
+		r.state, r.day = running, l.running.add(e)
+		return execute, e, outcome{}
+	case r.state != running:
+		return l.again(c, r, hash)
 	}
-	if s := l.found.find(key); s != noSlot {
-		return l.again(c, l.records.at(s), hash)
+	e := l.running.at[r.day]
+	if e.hash != hash {
+		return conflict, nil, outcome{}
 	}
-	e := &c.taken
-	*e = entry{key: key, party: party, space: space, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
-	l.running[key] = e
-	return execute, e, outcome{}
+	if c.keep.After(e.expires) {
+		e.expires = c.keep
+	}
+	e.joined = append(e.joined, c)
+	c.joins = e
+	return join, e, outcome{}
+}
+
+// runs is the entry of a running request, nil if it does not run.
+func (l *ledger) runs(key entryKey) *entry {
+	if s := l.found.find(key); s != noSlot && l.records.at(s).state == running {
+		return l.running.at[l.records.at(s).day]
+	}
+	return nil
 }
 
 // again is the verdict for a repeat of a finished request.
@@ -157,28 +208,33 @@ func (l *ledger) again(c *Call, r *record, hash uint64) (verdict, *entry, outcom
 func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.running, e.key)
-	joined, e.joined, e.owner = e.joined, nil, nil
-	s := l.enter(e.party, e.space, record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
-	r := l.records.at(s)
-	r.answer = l.answers.write(s, answer, l.maxBytes)
+	joined = l.leave(e)
+	r := l.date(e.slot, e.party, record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
+	r.answer = l.answers.write(e.slot, answer, l.maxBytes)
 	if r.answer != noAnswer {
 		r.state = answered
 	} else if r.effect == Read {
-		l.remove(s)
+		l.remove(e.slot)
 	}
 	l.shrink()
 	return joined
 }
 
-// enter adds the record of a finished request of a party in a space.
-func (l *ledger) enter(party, space uint64, r record, now time.Time) slot {
-	s := l.records.take()
-	r.holder = l.holders.add(party, space)
-	*l.records.at(s) = r
-	l.found.put(r.key, s)
+// leave takes an entry out of the running ones and returns the calls that joined it.
+func (l *ledger) leave(e *entry) (joined []*Call) {
+	l.running.remove(l.records.at(e.slot).day)
+	joined, e.joined, e.owner = e.joined, nil, nil
+	return joined
+}
+
+// date makes a slot that is found the record of a request that does not run, which
+// expires.
+func (l *ledger) date(s slot, party partyKey, as record, now time.Time) *record {
+	as.holder = l.holders.add(party.a, party.space)
+	r := l.records.at(s)
+	*r = as
 	l.expiry.add(&l.records, s, now)
-	return s
+	return r
 }
 
 // forget removes an entry that was not executed after all and returns the
@@ -186,8 +242,9 @@ func (l *ledger) enter(party, space uint64, r record, now time.Time) slot {
 func (l *ledger) forget(e *entry) (joined []*Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.running, e.key)
-	joined, e.joined, e.owner = e.joined, nil, nil
+	joined = l.leave(e)
+	l.found.remove(e.key)
+	l.records.release(e.slot)
 	return joined
 }
 
@@ -230,12 +287,14 @@ func (l *ledger) remember(c Claim, now time.Time) {
 func (l *ledger) enterClaim(who protocol.Party, c Claim, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key, party, space := l.key(who, c.RequestID)
+	party := l.party(who)
+	key := l.key(party, c.RequestID)
 	if l.found.find(key) != noSlot || !c.Expires.After(now) {
 		return
 	}
 	l.claimed[key] = c.Hash
-	l.enter(party, space, record{key: key, effect: Act, state: claimed, expires: c.Expires.UnixMilli(), answer: noAnswer}, now)
+	s, _ := l.found.enter(key)
+	l.date(s, party, record{key: key, effect: Act, state: claimed, expires: c.Expires.UnixMilli(), answer: noAnswer}, now)
 }
 
 // listeners are the calls that follow a running entry.
@@ -283,7 +342,7 @@ func (l *ledger) shrink() {
 			l.answers.cut()
 		}
 	}
-	for len(l.running)+l.found.count > l.maxEntries {
+	for l.found.count > l.maxEntries {
 		s := l.expendable()
 		if s == noSlot {
 			return // all are running, and their number is bounded elsewhere
@@ -307,5 +366,5 @@ func (l *ledger) lose(s slot) {
 func (l *ledger) usage() (entries, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.running) + l.found.count, l.answers.bytes
+	return l.found.count, l.answers.bytes
 }

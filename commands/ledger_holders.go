@@ -43,8 +43,9 @@ type holdings struct {
 	numbers map[uint64]holder
 	all     []holding
 	free    []holder
-	most    int // records that one may have before it makes room for others
-	over    int // how many have more
+	most    int    // records that one may have before it makes room for others
+	over    int    // how many have more
+	latest  holder // that was given another record, which most often is given the next
 }
 
 // A holder is the number of a party, or of a space.
@@ -57,6 +58,10 @@ type holding struct {
 }
 
 func (h *holdings) add(hash uint64) holder {
+	if n := h.latest; int(n) < len(h.all) && h.all[n].hash == hash && h.all[n].count > 0 && h.all[n].count != h.most {
+		h.all[n].count++
+		return n
+	}
 	n, known := h.numbers[hash]
 	if !known {
 		if last := len(h.free) - 1; last >= 0 {
@@ -70,6 +75,7 @@ func (h *holdings) add(hash uint64) holder {
 	if h.all[n].count++; h.all[n].count == h.most+1 {
 		h.over++
 	}
+	h.latest = n
 	return n
 }
 
@@ -118,7 +124,7 @@ func (l *ledger) soonestOf(greedy func(holder) bool, soonest slot) slot {
 	for range looks {
 		s := slot(1 + rand.Int32N(int32(l.records.used)))
 		r := l.records.at(s)
-		if r.key == (entryKey{}) || !greedy(r.holder) { // or it is free
+		if r.key == (entryKey{}) || r.state == running || !greedy(r.holder) { // or it is free
 			continue
 		}
 		if found == noSlot || r.expires < l.records.at(found).expires {

@@ -1,9 +1,10 @@
 package commands
 
-// A ledgerIndex finds the records of finished requests by their keys. There may be
-// half a million, few of which are ever found again, so nearly every look-up misses
-// the processor's caches. So a look-up reads one place only: eight bytes for each
-// record, half a hash and a slot, in open addressing with linear probing.
+// A ledgerIndex finds the records of requests by their keys. There may
+// be half a million, hardly any of which is asked for again: mostly it is looked
+// at in a place that is in no cache. So it is made to be looked at in one place
+// only: eight bytes for each record, half a hash and a slot, in open addressing
+// with linear probing.
 //
 // It is many small tables, each of which grows on its own, so that no request
 // waits until half a million were moved.
@@ -62,19 +63,23 @@ func (x *ledgerIndex) place(t *indexTable, k entryKey, hash uint32) uint32 {
 	return i
 }
 
-// put enters the record at a slot under its key, in place of another with the
-// same key.
-func (x *ledgerIndex) put(k entryKey, s slot) {
+// enter returns the slot of the record with a key. If there is none it makes one, which
+// has nothing but its key, in the place that was looked at.
+func (x *ledgerIndex) enter(k entryKey) (s slot, known bool) {
 	t, hash := x.tableOf(k)
 	if t.used >= len(t.buckets)/4*3 {
 		t.grow()
 	}
 	i := x.place(t, k, hash)
-	if t.buckets[i].slot == noSlot {
-		t.used++
-		x.count++
+	if s = t.buckets[i].slot; s != noSlot {
+		return s, true
 	}
+	s = x.records.take()
+	*x.records.at(s) = record{key: k, answer: noAnswer}
+	t.used++
+	x.count++
 	t.buckets[i] = indexBucket{hash, s}
+	return s, false
 }
 
 func (t *indexTable) grow() {

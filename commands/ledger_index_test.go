@@ -47,9 +47,10 @@ func TestTheIndexFindsWhatAMapWould(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				k := keys.Draw(t, "key")
-				s := records.take()
-				records.at(s).key = k
-				x.put(k, s)
+				s, known := x.enter(k)
+				if had := model[k]; known != (had != noSlot) || known && s != had || records.at(s).key != k {
+					t.Fatalf("%v: slot %d, known %t, want %d", k, s, known, had)
+				}
 				model[k] = s
 			},
 			"remove": func(t *rapid.T) {

@@ -1,11 +1,11 @@
 package commands
 
-// A record is one request that is finished. It has no pointers, see [ledger].
+// A record is one request that is finished, or runs. It has no pointers, see [ledger].
 type record struct {
 	key     entryKey
 	hash    uint64 // fingerprint of the request
 	expires int64  // Unix milliseconds
-	day     int64  // in the expiry
+	day     int64  // in the expiry; of a running one the place of its entry
 	answer  answerAt
 
 	newer, older slot // neighbours on that day
@@ -18,8 +18,9 @@ type recordState uint8
 
 const (
 	answered recordState = iota
-	lost                 // the answer is no longer known
-	claimed              // an earlier process took it up, and its outcome is not known
+	lost                 // nobody knows the answer any more
+	running              // it is not finished: the rest is in its entry
+	claimed              // an earlier process took it up, and nobody knows what became of it
 )
 
 // A slot is the number of a record in its table. The first is 1.

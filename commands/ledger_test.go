@@ -53,7 +53,7 @@ func TestTheLedgerForgetsTheOldestOfThoseThatExpireTogether(t *testing.T) {
 		}
 	}
 	for i := range 3 * most {
-		if key, _, _ := l.key(request("", Act, epoch, 0).Principal.Party(), fmt.Sprint(i)); (l.found.find(key) != noSlot) != (i >= 2*most) {
+		if key := l.key(l.party(request("", Act, epoch, 0).Principal.Party()), fmt.Sprint(i)); (l.found.find(key) != noSlot) != (i >= 2*most) {
 			t.Errorf("%d is remembered: %t", i, l.found.find(key) != noSlot)
 		}
 	}
@@ -215,11 +215,17 @@ func TestTheLedgerKeepsItsBooks(t *testing.T) {
 }
 
 func checkBooks(t *rapid.T, l *ledger, open []*entry) {
-	live := map[int64]int{}
+	live, finished := map[int64]int{}, l.found.count-l.running.len()
 	for s := range l.found.all() {
 		r := l.records.at(s)
 		if l.found.find(r.key) != s {
 			t.Fatalf("slot %d is not found by its key", s)
+		}
+		if r.state == running {
+			if e := l.running.at[r.day]; e == nil || e.slot != s || e.key != r.key {
+				t.Fatalf("slot %d runs, and its entry is %+v", s, e)
+			}
+			continue
 		}
 		if (r.state == answered) != (r.answer != noAnswer) {
 			t.Fatalf("slot %d is in state %d with the answer %v", s, r.state, r.answer)
@@ -249,8 +255,8 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 				over++
 			}
 		}
-		if held != l.found.count || over != by.over || len(by.numbers)+len(by.free) != len(by.all) {
-			t.Fatalf("%d records, and %d are held; %+v", l.found.count, held, by)
+		if held != finished || over != by.over || len(by.numbers)+len(by.free) != len(by.all) {
+			t.Fatalf("%d records, and %d are held; %+v", finished, held, by)
 		}
 	}
 	dated := map[slot]bool{}
@@ -270,8 +276,8 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 			t.Fatalf("the oldest of a day is slot %d, the books say %d", last, d.oldest)
 		}
 	}
-	if len(dated) != l.found.count {
-		t.Fatalf("%d records, and %d will expire", l.found.count, len(dated))
+	if len(dated) != finished {
+		t.Fatalf("%d records, and %d will expire", finished, len(dated))
 	}
 	free := 0
 	for s := l.records.free; s != noSlot; s = l.records.at(s).older {
@@ -280,8 +286,8 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	if free+l.found.count != int(l.records.used) {
 		t.Fatalf("%d slots are free and %d in use, of %d", free, l.found.count, l.records.used)
 	}
-	if len(l.running) != len(open) || len(l.running)+l.found.count > l.maxEntries+len(open) {
-		t.Fatalf("%d requests and %d running, %d of them open, bound %d", l.found.count, len(l.running), len(open), l.maxEntries)
+	if l.running.len() != len(open) || l.found.count > l.maxEntries+len(open) {
+		t.Fatalf("%d requests, %d of them running, %d of them open, bound %d", l.found.count, l.running.len(), len(open), l.maxEntries)
 	}
 }
 

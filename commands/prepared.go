@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,14 @@ type plan struct {
 	command   *Command
 	target    Resource
 	permitted atomic.Pointer[permission]
+	caller    atomic.Pointer[planCaller]
+	memo      *Memo // nil if the hole may be recorded as it is
+}
+
+// A planCaller is what the ledger knows the principal by who makes the calls of a plan.
+type planCaller struct {
+	who *protocol.Principal
+	key partyKey
 }
 
 // A permission is the authorizer's decision for the calls of a plan.
@@ -105,7 +114,11 @@ func (r *Router) remember(in *Inbound, c *Call) {
 		in.Plans.known.Learn(nil, nil)
 		return
 	}
-	in.Plans.known.Learn(protocol.RequestPattern(in.Body, r.opts.Limits, true), &plan{Prepared: prepared, command: c.command, target: prepared.Target()})
+	p := &plan{Prepared: prepared, command: c.command, target: prepared.Target()}
+	if !slices.Contains(c.command.loggable, "params") {
+		p.memo = new(Memo)
+	}
+	in.Plans.known.Learn(protocol.RequestPattern(in.Body, r.opts.Limits, true), p)
 }
 
 // permit is allow for a call with a plan.

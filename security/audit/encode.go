@@ -62,17 +62,9 @@ type record struct {
 
 // AppendTo implements [evidence.Entry].
 func (r *record) AppendTo(dst []byte, to evidence.Place) []byte {
-	r.text = r.appendWho(r.text[:0])
-	who := to.Number(r.text)
-	r.text = r.appendWhat(r.text[:0])
-	what := to.Number(r.text)
-	to.Mark(r.Principal)
-	to.Mark(r.Event)
+	who, what := r.names(to)
 	flags := r.flags()
-	dst = binary.AppendUvarint(dst, flags)
-	dst = binary.AppendVarint(dst, r.Time.UnixMilli())
-	dst = binary.AppendUvarint(dst, who)
-	dst = binary.AppendUvarint(dst, what)
+	dst = appendHead(dst, flags, r.Time, who, what)
 	switch {
 	case len(r.digest) > 0:
 		dst = append(dst, r.digest...)
@@ -80,13 +72,7 @@ func (r *record) AppendTo(dst []byte, to evidence.Place) []byte {
 		digest, _ := parseDigest(r.Digest)
 		dst = append(dst, digest[:]...)
 	}
-	if flags&hasRequest != 0 {
-		dst = evidence.AppendID(dst, cut(r.RequestID))
-	}
-	if flags&hasTrace != 0 {
-		dst = evidence.AppendID(dst, cut(r.TraceID))
-		to.Mark(r.TraceID)
-	}
+	dst = appendIDs(dst, to, r.RequestID, r.TraceID)
 	if flags&hasReason != 0 {
 		dst = appendText(dst, r.Reason)
 	}
@@ -99,6 +85,37 @@ func (r *record) AppendTo(dst []byte, to evidence.Place) []byte {
 	*r.added++
 	if r.told != nil {
 		r.told()
+	}
+	return dst
+}
+
+// names are the numbers of who and what. The block is found by both from now on.
+func (r *record) names(to evidence.Place) (who, what uint64) {
+	r.text = r.appendWho(r.text[:0])
+	who = to.Number(r.text)
+	r.text = r.appendWhat(r.text[:0])
+	what = to.Number(r.text)
+	to.Mark(r.Principal)
+	to.Mark(r.Event)
+	return who, what
+}
+
+// appendHead writes what every entry has.
+func appendHead(dst []byte, flags uint64, at time.Time, who, what uint64) []byte {
+	dst = binary.AppendUvarint(dst, flags)
+	dst = binary.AppendVarint(dst, at.UnixMilli())
+	dst = binary.AppendUvarint(dst, who)
+	return binary.AppendUvarint(dst, what)
+}
+
+// appendIDs writes the ids of a request and of its trace, "" without one.
+func appendIDs(dst []byte, to evidence.Place, request, trace string) []byte {
+	if request != "" {
+		dst = evidence.AppendID(dst, cut(request))
+	}
+	if trace != "" {
+		dst = evidence.AppendID(dst, cut(trace))
+		to.Mark(trace)
 	}
 	return dst
 }

@@ -77,6 +77,8 @@ type Trail struct {
 	repeats *repeats
 	records sync.Pool // of *record
 
+	memoRecords sync.Pool // of *memoRecord
+
 	work   chan struct{} // holds a token when there is something to tell or to ship
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -315,14 +317,19 @@ func (t *Trail) enqueue(r *record, must, held bool) {
 	if t.waiting() > limit || !t.o.Local.Add(r) {
 		t.missed(r.Time)
 	}
-	*r = record{text: r.text, shown: r.shown}
-	t.records.Put(r)
+	r.giveBack(t)
 	if !held {
 		t.o.Local.Keep()
 	}
 }
 
-// announce notes an entry that is to be published to operators.
+// giveBack empties a record and keeps it for another entry.
+func (r *record) giveBack(t *Trail) {
+	*r = record{text: r.text, shown: r.shown}
+	t.records.Put(r)
+}
+
+// announce notes an entry that operators are to be told of.
 func (t *Trail) announce(r *record) {
 	e := r.Entry
 	if r.on != [2]string{} {
