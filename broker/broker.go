@@ -20,6 +20,8 @@ type Client struct {
 
 	// Memory is a place for the handlers of the client's publications.
 	Memory atomic.Value
+	// Presence is whatever those who let clients in keep of one while it is connected.
+	Presence atomic.Value
 
 	principal atomic.Pointer[protocol.Principal]
 }
@@ -48,6 +50,8 @@ type Publication struct {
 	// HearsMore is set by a handler if the client is likely to be sent something
 	// at once, with which the acknowledgement of a QoS 1 publication may leave.
 	HearsMore bool
+
+	At int64 // it was read, steady
 
 	turn  *turn // while handlers see it
 	taken bool

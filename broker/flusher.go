@@ -15,6 +15,7 @@ type flusher struct {
 	wake chan struct{}
 
 	helpers atomic.Int32 // readers in a turn, at the end of which they help
+	began   atomic.Int64 // steady time at which the latest of these turns began
 
 	mu    sync.Mutex
 	conns []*conn
@@ -45,8 +46,20 @@ func (f *flusher) alert() {
 	}
 }
 
-// enter says that a turn begins that will help at its end.
-func (f *flusher) enter() { f.helpers.Add(1) }
+// enter says that a turn begins, at a steady time, that will help at its end.
+func (f *flusher) enter(now int64) {
+	f.began.Store(now)
+	f.helpers.Add(1)
+}
+
+// now is the time for a message of the bridge's own: that of the turn at the end of which
+// it is written, if there is one under way.
+func (f *flusher) now() int64 {
+	if f.helpers.Load() > 0 {
+		return f.began.Load()
+	}
+	return f.b.clock.Steady()
+}
 
 // leave ends such a turn. Output that came too late for its help, and relied on it,
 // is for the flusher.

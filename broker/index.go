@@ -212,6 +212,7 @@ type route struct {
 	members    [][]*subscription // of groups
 	handlers   []func(*Publication)
 	inspectors []Inspector
+	fit        bool // its topic may be that of a message of the bridge's own
 
 	awayFor awayKey // whom awayIs is for
 	awayIs  *Away
@@ -300,11 +301,7 @@ func (t *turn) route(name []byte) *route {
 
 // routeOf is route for a name that is a string. It does not keep it.
 func (t *turn) routeOf(name string) *route {
-	if epoch := t.b.index.epoch.Load(); epoch != t.epoch {
-		clear(t.routes)
-		t.epoch = epoch
-	}
-	if r := t.routes[name]; r != nil {
+	if r := t.knownRoute(name); r != nil {
 		return r
 	}
 	r := t.b.index.match(strings.Clone(name))
@@ -313,4 +310,13 @@ func (t *turn) routeOf(name string) *route {
 	}
 	t.routes[r.topic] = r
 	return r
+}
+
+// knownRoute is the route of a topic that was looked up before, nil for others.
+func (t *turn) knownRoute(name string) *route {
+	if epoch := t.b.index.epoch.Load(); epoch != t.epoch {
+		clear(t.routes)
+		t.epoch = epoch
+	}
+	return t.routes[name]
 }

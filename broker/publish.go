@@ -64,7 +64,7 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 	seen := len(r.handlers) > 0
 	t.publication.HearsMore = false
 	if seen {
-		t.publication.Client, t.publication.turn, t.publication.taken = client, t, false
+		t.publication.Client, t.publication.turn, t.publication.taken, t.publication.At = client, t, false, t.now
 		t.show(&t.publication.Message)
 		for _, fn := range r.handlers {
 			fn(&t.publication)
@@ -296,9 +296,9 @@ func (t *turn) answerPublish(c *conn, typ packet.Type, id uint16, v Verdict, rec
 	t.answer(c, a)
 }
 
-// publishOwn routes the turn's message, which does not come from a client.
-func (t *turn) publishOwn() (receivers int) {
-	r := t.routeOf(t.msg.topic)
+// publishOwn gives the turn's message, which does not come from a client, to those on
+// its route.
+func (t *turn) publishOwn(r *route) (receivers int) {
 	t.msg.topic = r.topic
 	if t.msg.retain {
 		t.retain(retainLimits{bytes: t.b.options.Limits.RetainedBytes})

@@ -303,9 +303,9 @@ func (r *reader) patience() int {
 // turn serves n ready sockets.
 func (r *reader) turn(n int) {
 	r.sort(r.events[:n])
-	r.b.flusher.enter()
-	defer r.b.flusher.leave()
 	r.t.begin()
+	r.b.flusher.enter(r.t.now)
+	defer r.b.flusher.leave()
 	for _, e := range r.ready {
 		if e.mask&unix.EPOLLOUT != 0 {
 			r.write(e.s)

@@ -154,25 +154,41 @@ func (b *Broker) Publish(to protocol.Recipients, m protocol.Message) (receivers 
 	if _, few := to.Parties(); few && m.Retain {
 		return 0, protocol.Errorf(protocol.Internal, "a message on %q is retained, for some alone", m.Topic)
 	}
-	if !topic.ValidName(m.Topic) || !packet.ValidString(bytesOf(m.Topic)) {
-		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid topic %q", m.Topic)
-	}
-	if topic.DeeperThan(b.options.Limits.TopicLevels, m.Topic) {
-		return 0, protocol.Errorf(protocol.InvalidParameter, "topic %.64q… has more than %d levels", m.Topic, b.options.Limits.TopicLevels)
-	}
 	if m.QoS > 2 {
 		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid QoS %d", m.QoS)
 	}
 	if b.stopped.Load() {
 		return 0, errClosed
 	}
-	t := b.getTurn().begin()
+	t := b.getTurn()
+	defer b.putTurn(t)
+	r, err := t.ownRoute(m.Topic)
+	if err != nil {
+		return 0, err
+	}
+	t.now = b.flusher.now()
 	t.own = true // written by the flusher, later
 	t.loadOwn(to, &m)
-	receivers = t.publishOwn()
+	receivers = t.publishOwn(r)
 	b.flusher.take(t)
-	b.putTurn(t)
 	return receivers, nil
+}
+
+// ownRoute is the route of a message of the bridge's own, whose topic nobody has
+// checked unless another came before.
+func (t *turn) ownRoute(name string) (*route, error) {
+	if r := t.knownRoute(name); r != nil && r.fit {
+		return r, nil
+	}
+	if !topic.ValidName(name) || !packet.ValidString(bytesOf(name)) {
+		return nil, protocol.Errorf(protocol.InvalidParameter, "invalid topic %q", name)
+	}
+	if most := t.b.options.Limits.TopicLevels; topic.DeeperThan(most, name) {
+		return nil, protocol.Errorf(protocol.InvalidParameter, "topic %.64q… has more than %d levels", name, most)
+	}
+	r := t.routeOf(name)
+	r.fit = true
+	return r, nil
 }
 
 // Disconnect ends the connection of a client with an MQTT 5 reason code. It

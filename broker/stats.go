@@ -82,12 +82,13 @@ func (s *stats) add(c *counts) {
 			s.sent[q].Add(c.sent[q])
 		}
 	}
-	s.dropped.Add(c.dropped)
-	s.refusedPublish.Add(c.refused)
-	s.overflowed.Add(c.overflowed)
-	s.unwanted.Add(c.unwanted)
-	s.wills.Add(c.wills)
-	s.connects.Add(c.connects)
+	if c.dropped|c.refused|c.overflowed|c.wills|c.connects != 0 {
+		s.dropped.Add(c.dropped)
+		s.refusedPublish.Add(c.refused)
+		s.overflowed.Add(c.overflowed)
+		s.wills.Add(c.wills)
+		s.connects.Add(c.connects)
+	}
 	*c = counts{}
 }
 

@@ -126,8 +126,8 @@ func (s *stream) turn(buf []byte, have int) int {
 	c := s.c
 	rest := buf[:have]
 	for {
-		c.b.flusher.enter()
 		t := c.b.getTurn().begin()
+		c.b.flusher.enter(t.now)
 		rest = t.consume(c, rest)
 		t.settle()
 		c.b.flusher.help(t)

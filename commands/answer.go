@@ -90,7 +90,7 @@ func (r *Router) withdraw(c *Call) {
 // ledger for later repeats.
 func (r *Router) conclude(c *Call, out outcome) {
 	out.err = r.seen(c, out.err)
-	now := r.opts.Now()
+	now, steady := r.moment()
 	var joined []*Call
 	if c.entry != nil {
 		forgotten := c.untried || c.unfinished(out.err)
@@ -100,7 +100,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 		if forgotten {
 			joined = r.ledger.forget(c.entry)
 		} else {
-			joined = r.ledger.finish(c.entry, out, r.steady())
+			joined = r.ledger.finish(c.entry, out, steady)
 		}
 		if c.first {
 			r.settleClaim(c, out, forgotten)

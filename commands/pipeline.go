@@ -22,7 +22,10 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	c.Principal, c.Door, c.Client, c.Line, c.Address, c.Depth = in.Principal, in.Door, in.Client, in.Line, in.Address, in.Depth
 	c.Ask = in.Ask
 	c.held, c.confirm, c.router, c.reply, c.free, c.audience = in.Held, in.Confirm, r, reply, in.Free, in.Audience
-	c.arrived, c.steady = r.opts.Now(), r.steady()
+	if in.Arrived == 0 {
+		in.Arrived = r.opts.Clock.Steady()
+	}
+	c.arrived, c.steady = r.momentAt(in.Arrived)
 	c.ctx = &c.own.callContext
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {

@@ -77,9 +77,6 @@ func (o RouterOptions) withDefaults() RouterOptions {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.Clock == nil {
 		o.Clock = clock.New()
 	}
@@ -98,6 +95,7 @@ type Inbound struct {
 	Body        []byte                // the request envelope
 	Request     *protocol.Request     // instead of Body, of callers within the bridge: its params must not change any more, and no [Parser] sees it
 	Expiry      time.Duration         // MQTT message expiry, 0 means none
+	Arrived     int64                 // steady time at which it came, by the router's clock; 0 for now
 	Door        string                // mqtt, http, ws
 	Client      string                // id of the MQTT client it came from, "" by other doors
 	Line        Line                  // the connection it came over, nil if the bridge cannot ask anything on it
@@ -132,6 +130,7 @@ type Router struct {
 	set       *Set
 	opts      RouterOptions
 	prints    fingerprinter
+	moments   *moments // nil if the router was given another calendar
 	ledger    *ledger
 	slots     *scheduler
 	inFlight  *inFlight
@@ -157,8 +156,13 @@ type Router struct {
 // NewRouter makes a router for the commands of a set.
 func NewRouter(set *Set, opts RouterOptions) *Router {
 	opts = opts.withDefaults()
+	var shared *moments
+	if opts.Now == nil {
+		opts.Now, shared = time.Now, &moments{clock: opts.Clock}
+	}
 	r := &Router{
 		set:       set,
+		moments:   shared,
 		opts:      opts,
 		prints:    newFingerprinter(opts.Digester),
 		ledger:    newLedger(opts.MaxRemembered, opts.MaxAnswers),

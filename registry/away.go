@@ -159,7 +159,7 @@ func (b *board) loses(from ask.Bridge, before uint64, reason string) {
 
 // signs calls tell with every sign of this bridge.
 func (b *board) signs(tell func(sign)) {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	for _, p := range b.agents {
 		if p.sign.Alive {

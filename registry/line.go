@@ -60,7 +60,7 @@ func (p *presence) server() *conn {
 
 // serves reports whether an agent is asked over a line.
 func (b *board) serves(line commands.Line, key ask.AgentKey) bool {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	c, p := b.conns[line], b.agents[key]
 	return c != nil && p != nil && c.serves[p]
@@ -69,7 +69,7 @@ func (b *board) serves(line commands.Line, key ask.AgentKey) bool {
 // askedOver lists the agents that may have been asked over a line, some of which
 // may be served by another connection by now.
 func (b *board) askedOver(line commands.Line) []ask.AgentKey {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	c := b.conns[line]
 	if c == nil {
@@ -80,7 +80,7 @@ func (b *board) askedOver(line commands.Line) []ask.AgentKey {
 
 // servedBy lists the agents that belong to a line.
 func (b *board) servedBy(line commands.Line) []ask.AgentKey {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	c := b.conns[line]
 	if c == nil {

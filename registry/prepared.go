@@ -32,6 +32,7 @@ type invocable struct {
 	params     *schema.Schema
 	result     *schema.Schema
 	head       ask.InvokeHead
+	latest     atomic.Pointer[reached] // how it was reached last
 }
 
 // prepareInvoke implements [commands.Preparer]. A skill of another space is
@@ -97,10 +98,14 @@ func (p *preparedInvoke) Begin(ctx context.Context, call *commands.Call, params 
 	if !again {
 		v = new(preparedInvocation)
 	}
-	v.invocable, v.service, v.began, v.done = now, p.service, time.Now(), done
+	v.invocable, v.service, v.began, v.done = now, p.service, call.Now(), done
 	v.Request = ask.Request{
 		Command: ask.InvokeCommand, Params: now.head.Of(call.RawParams(), params), Call: call,
-		Callee: v, Idempotent: now.capability.repeatable(), Listener: v,
+		Callee: v, Idempotent: now.capability.repeatable(), Listener: v, Began: v.began,
+	}
+	if v.reached = p.service.reach(now); v.reached != nil {
+		p.service.asking.Ask(ctx, &v.Request, v.reached.peers[:])
+		return true
 	}
 	var few [4]ask.Peer
 	peers := p.service.peers(few[:0], now.skill, nil)
@@ -118,12 +123,21 @@ type preparedInvocation struct {
 	ask.Request
 	*invocable
 	service *Service
+	reached *reached // how it is reached, nil if it was looked up
 	began   time.Time
 	done    func(json.RawMessage, error)
 }
 
 // Empty implements [commands.Room].
 func (v *preparedInvocation) Empty() { *v = preparedInvocation{} }
+
+// Way implements [ask.Guide].
+func (v *preparedInvocation) Way() *ask.Way {
+	if v.reached == nil || v.reached.epoch != v.service.board.mu.epoch.Load() {
+		return nil
+	}
+	return &v.reached.way
+}
 
 // Others implements [ask.Callee].
 func (v *preparedInvocation) Others(tried []protocol.AgentID) []ask.Peer {
@@ -145,7 +159,7 @@ func (v *preparedInvocation) Hear(n ask.Notice) {
 		return
 	}
 	buffer := resultBuffers.Get().(*[]byte)
-	written := v.appendResult((*buffer)[:0], n, time.Since(v.began))
+	written := v.appendResult((*buffer)[:0], n, v.Call.Now().Sub(v.began))
 	if v.Alone() {
 		v.Call.Leave(v)
 	}

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -54,7 +53,7 @@ type board struct {
 	// needed.
 	inside func(a *Agent) bool
 
-	mu           sync.Mutex
+	mu           boardMutex
 	agents       map[ask.AgentKey]*presence
 	byID         map[protocol.AgentID][]*presence // in several spaces there may be one of the same id
 	registeredBy map[string][]*presence           // by MQTT client id
@@ -314,7 +313,7 @@ type sighting struct {
 
 // see looks an agent up. One that is not registered is offline.
 func (b *board) see(key ask.AgentKey) sighting {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	p := b.agents[key]
 	if p == nil {
@@ -333,7 +332,7 @@ func (b *board) see(key ask.AgentKey) sighting {
 // reachable returns the agent with the key and the way to it if it is online and
 // there is one, else nil.
 func (b *board) reachable(key ask.AgentKey) (*Agent, ask.Way) {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	if p := b.agents[key]; p != nil && p.online {
 		if w, ok := b.wayTo(p); ok {
@@ -365,7 +364,7 @@ func (b *board) wayTo(p *presence) (w ask.Way, ok bool) {
 
 // wayHere is the way from this bridge itself to an agent that is connected to it.
 func (b *board) wayHere(key ask.AgentKey) (w ask.Way, ok bool) {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	if p := b.agents[key]; p != nil && p.here {
 		w, ok = p.way()
@@ -381,7 +380,7 @@ func (b *board) connectedAway(key ask.AgentKey) bool {
 
 // isAlive reports whether an agent is there, whether or not it can be asked.
 func (b *board) isAlive(key ask.AgentKey) bool {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	p := b.agents[key]
 	if p == nil {
@@ -394,7 +393,7 @@ func (b *board) isAlive(key ask.AgentKey) bool {
 // changes lists when an agent came and went, the oldest first, as far as it is
 // remembered.
 func (b *board) changes(key ask.AgentKey) []Change {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	if p := b.agents[key]; p != nil {
 		return append([]Change{}, p.history...)
@@ -404,7 +403,7 @@ func (b *board) changes(key ask.AgentKey) []Change {
 
 // isOnline is [board.see] without the details.
 func (b *board) isOnline(key ask.AgentKey) bool {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	p := b.agents[key]
 	return p != nil && p.online
@@ -412,7 +411,7 @@ func (b *board) isOnline(key ask.AgentKey) bool {
 
 // onlineCount is the number of agents that are online.
 func (b *board) onlineCount() int {
-	b.mu.Lock()
+	b.mu.Look()
 	defer b.mu.Unlock()
 	return b.online
 }

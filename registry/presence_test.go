@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -304,9 +305,16 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				Endpoints: rapid.SampledFrom([][]string{nil, {"http://agent.example/"}}).Draw(t, "endpoints"),
 			}
 		}
+		seen := map[ask.AgentKey]reached{}
 		check := func() {
 			online := 0
 			for key := range m.agents {
+				now := reached{epoch: b.mu.epoch.Load()}
+				now.peers[0].Agent, now.way = b.reachable(key)
+				if before, ok := seen[key]; ok && before.epoch == now.epoch && !reflect.DeepEqual(before, now) {
+					t.Fatalf("%v is reached in another way, and the epoch has not moved: %+v, before %+v", key, now, before)
+				}
+				seen[key] = now
 				if m.online(key) {
 					online++
 				}

@@ -76,9 +76,9 @@ func (d *Door) Open(b *broker.Broker) {
 // Request takes one publication on the request topic. It does not block: the
 // answer is published when there is one.
 func (d *Door) Request(p *broker.Publication) {
-	who := p.Client.Principal()
+	who, memory := p.Client.Principal(), memoryOf(p.Client, d.Topics)
 	p.HearsMore = true // the answer
-	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
+	refused := p.ResponseTopic != "" && p.ResponseTopic != memory.answers && !d.MayRespond(who, p.ResponseTopic)
 	to := requesters.Get().(*requester)
 	to.door, to.party, to.client, to.topic, to.qos = d, who.Party(), p.Client.ID, p.ResponseTopic, p.QoS
 	if to.methods.reply == nil {
@@ -91,7 +91,7 @@ func (d *Door) Request(p *broker.Publication) {
 		to.expires = time.Now().Add(p.Expiry)
 	}
 	if to.topic == "" || refused {
-		to.topic = d.Topics.ClientResponse(p.Client.ID)
+		to.topic = memory.answers
 	}
 	if refused {
 		d.refuse(to, p)
@@ -101,6 +101,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Principal:   who,
 		Body:        p.Payload,
 		Expiry:      p.Expiry,
+		Arrived:     p.At,
 		Door:        Name,
 		Client:      p.Client.ID,
 		Address:     p.Client.Address(),
@@ -110,7 +111,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Matched:     len(to.correlation) > 0,
 		Batched:     true,
 		Held:        d.Held,
-		Plans:       &memoryOf(p.Client).plans,
+		Plans:       &memory.plans,
 		Free:        to.methods.free,
 	}
 	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {

@@ -29,7 +29,7 @@ func (s *server) room(clientID string, who *protocol.Principal) error {
 // ended.
 func (s *server) entered(c *broker.Client) {
 	p := &presence{as: c.Principal()}
-	s.presences.Store(c, p)
+	c.Presence.Store(p)
 	if err := s.Quotas.Connect(p.as); err != nil {
 		go s.end(c, reasonQuota, err.Message, endAttempts)
 	}
@@ -37,9 +37,15 @@ func (s *server) entered(c *broker.Client) {
 
 // parted counts a connection no longer.
 func (s *server) parted(c *broker.Client) {
-	if p, ok := s.presences.LoadAndDelete(c); ok {
-		s.Quotas.Disconnect(p.(*presence).as)
+	if p, _ := c.Presence.Swap((*presence)(nil)).(*presence); p != nil {
+		s.Quotas.Disconnect(p.as)
 	}
+}
+
+// presenceOf is the state of a client, nil if it is not connected.
+func presenceOf(c *broker.Client) *presence {
+	p, _ := c.Presence.Load().(*presence)
+	return p
 }
 
 // quota answers the broker; nil if nobody is limited.

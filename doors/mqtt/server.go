@@ -3,7 +3,6 @@ package mqtt
 import (
 	"context"
 	"strings"
-	"sync"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/doors/mqtt/delayed"
@@ -85,9 +84,8 @@ func NewServer(o ServerOptions) (*broker.Broker, error) {
 type server struct {
 	*Clients
 	ServerOptions
-	broker    *broker.Broker
-	requests  string   // the topic of commands
-	presences sync.Map // of *presence by *broker.Client, while connected
+	broker   *broker.Broker
+	requests string // the topic of commands
 }
 
 // MayPublish implements [broker.Permissions].
@@ -103,8 +101,8 @@ func (s *server) MayPublish(c *broker.Client, topic string, retain bool) broker.
 			return v
 		}
 	}
-	if p, ok := s.presences.Load(c); ok {
-		return broker.Verdict(s.Rights.MayPublishFrom(&p.(*presence).memory, c.Principal(), topic, retain))
+	if p := presenceOf(c); p != nil {
+		return broker.Verdict(s.Rights.MayPublishFrom(&p.memory, c.Principal(), topic, retain))
 	}
 	who, err := s.Credentials.Rights(grant.Of(c.Principal())) // a Will, which may be from before a restart
 	if err != nil {
@@ -200,5 +198,5 @@ func (s *server) Unsubscribed(c *broker.Client, filter string) {
 // response takes what an agent answers.
 func (s *server) response(p *broker.Publication) {
 	p.HearsMore = true // the next request
-	s.Agents.Answer(p.Topic, p.Client.Principal(), &memoryOf(p.Client).replies, p.Payload, p.CorrelationData)
+	s.Agents.Answer(p.Topic, p.Client.Principal(), &memoryOf(p.Client, s.topics).replies, p.Payload, p.CorrelationData)
 }

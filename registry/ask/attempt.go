@@ -102,12 +102,15 @@ func (a *attempt) settle(result json.RawMessage, f *failure) {
 // send has the request delivered.
 func (s *Service) send(a *attempt) *failure {
 	r := a.request
-	now := time.Now()
+	now := r.Began
+	if now.IsZero() || a != &r.first { // or it has tried another agent since
+		now = time.Now()
+	}
 	left := r.Call.Deadline.Sub(now)
 	if left <= 0 {
 		return a.target().gaveUp(context.DeadlineExceeded)
 	}
-	w, ok := s.wayTo(a.Peer)
+	w, ok := s.wayOf(a)
 	if !ok {
 		return a.target().unreachable()
 	}
@@ -128,6 +131,18 @@ func (s *Service) send(a *attempt) *failure {
 		return a.target().unreachable()
 	}
 	return nil
+}
+
+// wayOf is the way to the peer of an attempt whose exchange is open.
+func (s *Service) wayOf(a *attempt) (w Way, ok bool) {
+	if a == &a.request.first {
+		if guide, ok := a.request.Callee.(Guide); ok {
+			if known := guide.Way(); known != nil {
+				return *known, true
+			}
+		}
+	}
+	return s.wayTo(a.Peer)
 }
 
 // envelope begins a request to an agent on behalf of a call.

@@ -3,6 +3,7 @@ package ask
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -17,6 +18,7 @@ type Request struct {
 	Callee     Callee // nil if there is one agent to ask, and any result will do
 	Idempotent bool   // running it twice is as good as once
 	Listener   Listener
+	Began      time.Time // the present time, if whoever asks knows it
 
 	ctx   context.Context
 	tried []protocol.AgentID
@@ -36,6 +38,13 @@ type Callee interface {
 	Others(tried []protocol.AgentID) []Peer
 	// CheckResult returns the fault of a result, best as an [InvalidResult].
 	CheckResult(result json.RawMessage) error
+}
+
+// A Guide is a [Callee] that knows the way to a peer.
+type Guide interface {
+	// Way is the way to the peer of the first attempt now, nil if it has to be looked
+	// up.
+	Way() *Way
 }
 
 // Ask sends a request to the least busy of some peers, and to another one if
