@@ -39,6 +39,8 @@ var callScoped = map[string]string{
 	"security.latest.who":                        "the newest credential of a connection, kept by the authority that judges it",
 	"security.recognition.who":                   "who showed a credential on a connection; it is checked before each use, and shown again",
 	"security.decision.who":                      "compared by pointer with the connection's own, never asked",
+	"commands.planCaller.who":                    "compared by pointer with the connection's own, never asked",
+	"security/audit.likeness.principal":          "compared by pointer with that of a call, never asked",
 	"commands.permission.who":                    "compared by pointer with the connection's own, never asked",
 	"security.Authenticator.anonymous":           "who shows nothing under --dev; asked for by requests",
 	"security/policy.Query.Who":                  "one question to policy",
