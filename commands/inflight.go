@@ -96,7 +96,7 @@ func (f *inFlight) turnTo(of *flights) {
 	f.latest = of
 }
 
-// leave is told that a call is done. Calls that never entered are ignored.
+// leave ends the place of a call. Calls that never entered are ignored.
 func (f *inFlight) leave(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

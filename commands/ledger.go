@@ -30,7 +30,7 @@ type ledger struct {
 
 	mu      sync.Mutex
 	running runningEntries
-	found   ledgerIndex // of running and finished ones
+	found   ledgerIndex // the requests, running and finished
 	records recordTable
 	holders holders
 	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
@@ -146,8 +146,9 @@ func (l *ledger) caller(c *Call) partyKey {
 	return p.key
 }
 
-// begin takes a call up, or says what became of the same request. Whatever
-// the verdict, a request that was seen is remembered as long as the call says.
+// begin takes a call up, or returns the verdict and the outcome of an earlier call
+// of the same request. In either case the request is remembered as long as the call
+// says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 	party := l.caller(c)
 	key := l.key(party, c.RequestID)

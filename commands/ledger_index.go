@@ -1,10 +1,9 @@
 package commands
 
-// A ledgerIndex finds the records of requests by their keys. There may
-// be half a million, hardly any of which is asked for again: mostly it is looked
-// at in a place that is in no cache. So it is made to be looked at in one place
-// only: eight bytes for each record, half a hash and a slot, in open addressing
-// with linear probing.
+// A ledgerIndex finds the records of requests by their keys. There may be
+// half a million, few of which are ever found again, so nearly every look-up misses
+// the processor's caches. So a look-up reads one place only: eight bytes for each
+// record, half a hash and a slot, in open addressing with linear probing.
 //
 // It is many small tables, each of which grows on its own, so that no request
 // waits until half a million were moved.

@@ -18,9 +18,9 @@ type recordState uint8
 
 const (
 	answered recordState = iota
-	lost                 // nobody knows the answer any more
+	lost                 // the answer is no longer known
 	running              // it is not finished: the rest is in its entry
-	claimed              // an earlier process took it up, and nobody knows what became of it
+	claimed              // an earlier process took it up, and its outcome is not known
 )
 
 // A slot is the number of a record in its table. The first is 1.

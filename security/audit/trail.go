@@ -329,7 +329,7 @@ func (r *record) giveBack(t *Trail) {
 	t.records.Put(r)
 }
 
-// announce notes an entry that operators are to be told of.
+// announce notes an entry that is to be published to operators.
 func (t *Trail) announce(r *record) {
 	e := r.Entry
 	if r.on != [2]string{} {
