@@ -5,8 +5,9 @@ import "github.com/aibridge/aibridge/protocol"
 // Facts are the owner and the agents of a registered thing, for authorization in
 // other packages.
 type Facts struct {
-	Owner  protocol.Party     // the party that registered it
-	Agents []protocol.AgentID // that provide a skill
+	Owner     protocol.Party     // the party that registered it
+	Agents    []protocol.AgentID // that provide a skill
+	Endpoints []string           // of an agent
 }
 
 // AgentFacts are the facts about an agent.
@@ -15,7 +16,7 @@ func (s *Service) AgentFacts(space protocol.SpaceID, id protocol.AgentID) (Facts
 	if !ok {
 		return Facts{}, false
 	}
-	return Facts{Owner: a.Owner}, true
+	return Facts{Owner: a.Owner, Endpoints: a.Endpoints}, true
 }
 
 // OwnedBy lists the agents that a party registered, in no order.

@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/llm/wire/scripted"
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 )
 
@@ -57,4 +60,33 @@ func TestTheMCPAgentIsThereAsLongAsThereAreModels(t *testing.T) {
 		list, err := client.Call[struct{ Total int }](t.Context(), n.Dial(t), "agent.list", map[string]string{"type": "mcp_agent"})
 		return err == nil && list.Total == 0
 	})
+}
+
+// TestTheMCPAgentIsWhereTheOldestBridgeIs declares the oldest of three bridges dead: the
+// agent is at the next one then, for all of them.
+func TestTheMCPAgentIsWhereTheOldestBridgeIs(t *testing.T) {
+	t.Parallel()
+	url, a, b, c := trioWith(t, withModel(scripted.ForBridge(t)))
+	looks := c.Caller(t, "looks")
+	isAt := func(n *bridgetest.Node) {
+		t.Helper()
+		var got struct {
+			Status    string
+			Endpoints []string
+		}
+		eventually.Holds(t, "the agent is at the bridge", func() bool {
+			answer := looks.Ask(t, bridgetest.Request(protocol.NewID(), "agent.get", `{"agent_id":"mcp-agent-1"}`))
+			if answer.Err != nil {
+				return false
+			}
+			if err := json.Unmarshal(answer.Result, &got); err != nil {
+				t.Fatal(err)
+			}
+			return got.Status == "online" && slices.Equal(got.Endpoints, []string{n.HTTPURL("/api/mcp-agent/llm")})
+		}, &got)
+	}
+	isAt(a)
+	verdict(t, url, "a")
+	_ = a.Ended(t)
+	isAt(b)
 }

@@ -59,7 +59,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	followCredentials(s, d, o.router)
 	s.life.Run("certificates", d.identities.pki.Run)
 	s.life.Run("mcpAgent", func(ctx context.Context) error {
-		return d.models.agent.Run(ctx, agent.Parts{Models: d.models.service, Router: o.router, Agents: d.agents, Log: s.log})
+		return d.models.agent.Run(ctx, agent.Parts{Models: d.models.service, Router: o.router, Agents: d.agents, Log: s.log, Elected: s.Members.Elected()})
 	})
 	if err := startConnect(s, d, o.broker, o.router); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -69,6 +70,9 @@ type Parts struct {
 	Router *commands.Router
 	Agents *registry.Service
 	Log    *slog.Logger
+	// Elected is closed once this bridge is the oldest of its cluster: the endpoint of the
+	// agent is at that one, since a bridge that has ended answers nobody.
+	Elected <-chan struct{}
 }
 
 // Run keeps the agent registered until ctx ends, as long as there are models.
@@ -76,7 +80,7 @@ func (a *Agent) Run(ctx context.Context, with Parts) error {
 	heartbeat := time.NewTicker(heartbeatEvery)
 	defer heartbeat.Stop()
 	r := registration{Agent: a, Parts: with}
-	told := ""
+	told, elected := "", with.Elected
 	for {
 		what, err := r.settle(ctx)
 		if err != nil && ctx.Err() == nil && told != err.Error() {
@@ -86,6 +90,8 @@ func (a *Agent) Run(ctx context.Context, with Parts) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-elected:
+			elected = nil
 		case <-a.wake:
 			with.Agents.CardChanged(a.who.Space, a.id)
 		case <-heartbeat.C:
@@ -103,7 +109,7 @@ type registration struct {
 // settle registers the agent, keeps it alive, or withdraws it.
 func (r *registration) settle(ctx context.Context) (what string, err error) {
 	switch some := len(r.Models.List(r.who.Space)) > 0; {
-	case some && r.registered:
+	case some && r.placed():
 		what, err = "alive", r.do(ctx, "agent.heartbeat", map[string]any{"agent_id": r.id})
 		r.registered = protocol.CodeOf(err) != protocol.NotFound
 	case some:
@@ -117,12 +123,31 @@ func (r *registration) settle(ctx context.Context) (what string, err error) {
 	return what, err
 }
 
+// placed reports whether the agent is registered as it should be: by this process and
+// with its endpoint where this bridge is the oldest, by any bridge elsewhere.
+func (r *registration) placed() bool {
+	facts, known := r.Agents.AgentFacts(r.who.Space, r.id)
+	if r.oldest() {
+		return known && r.registered && slices.Equal(facts.Endpoints, []string{r.url})
+	}
+	return known && facts.Owner.Is(r.who)
+}
+
+func (r *registration) oldest() bool {
+	select {
+	case <-r.Elected:
+		return true
+	default:
+		return false
+	}
+}
+
 // withdraw unregisters the agent if it is there, perhaps since an earlier run
-// of the bridge.
+// of the bridge, and this is the oldest.
 func (r *registration) withdraw(ctx context.Context) error {
 	facts, known := r.Agents.AgentFacts(r.who.Space, r.id)
 	r.registered = false
-	if !known || !facts.Owner.Is(r.who) {
+	if !known || !facts.Owner.Is(r.who) || !r.oldest() {
 		return nil
 	}
 	return r.do(ctx, "agent.unregister", map[string]any{"agent_id": r.id})
