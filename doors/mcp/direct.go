@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -134,6 +135,9 @@ func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bo
 			return nil, ""
 		}
 		call := toolCall(tool.Name, json.RawMessage(m.Params.Arguments))
+		if sessionless && m.Params.State != "" {
+			return d.round(ctx, box, who, call, m)
+		}
 		if l := who.lacking(tool, call); l != nil {
 			action, content, ok := said(m.Params.Responses)
 			switch {
@@ -148,6 +152,9 @@ func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bo
 				break
 			}
 		}
+		if sessionless && who.asksIn(tool) {
+			return d.round(ctx, box, who, call, m)
+		}
 		result, task = d.run(ctx, box, who, call)
 	}
 	if task != nil {
@@ -155,6 +162,28 @@ func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bo
 	}
 	body, err := d.answer(m, &result, sessionless)
 	if err != nil {
+		return answerError(m, err), ""
+	}
+	return body, result.Warning
+}
+
+// round makes a call whose client may be asked meanwhile, or goes on with it, and returns
+// the message with its answer, or with what the client is asked.
+func (d *Door) round(ctx context.Context, box *tools.Toolbox, who asker, call *chat.ToolCall, m *message) (body []byte, warning string) {
+	responses := make(map[string]json.RawMessage, len(m.Params.Responses))
+	for key, value := range m.Params.Responses {
+		responses[key] = json.RawMessage(value)
+	}
+	result, task, form, err := d.inRounds(ctx, box, who, call, m.Params.State, responses)
+	switch {
+	case err != nil:
+		return answerError(m, err), ""
+	case form != nil:
+		return rpcResult(m.id, form), ""
+	case task != nil:
+		return rpcResult(m.id, d.handOver(task, who)), ""
+	}
+	if body, err = d.answer(m, &result, true); err != nil {
 		return answerError(m, err), ""
 	}
 	return body, result.Warning

@@ -166,6 +166,7 @@ type Door struct {
 	requests *requests
 	calls    *calls // that the SDK does not run
 	sessions *sessions
+	rounds   *rounds // calls that wait for their clients between two requests
 	touched  touched
 
 	implementation *sdk.Implementation // what the server calls itself
@@ -181,7 +182,7 @@ func New(o Options) *Door {
 	d.closing, d.close = context.WithCancel(context.Background())
 	d.guests = newGuests(d)
 	d.requests = newRequests(d.opts.MaxRequests, d.opts.Grants)
-	d.calls, d.sessions = newCalls(), newSessions(d.opts.MaxSessions)
+	d.calls, d.sessions, d.rounds = newCalls(), newSessions(d.opts.MaxSessions), newRounds()
 	d.implementation = &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
 	d.identity, _ = json.Marshal(sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}) // three texts
 	d.stateful, d.stateless = d.handlers()
@@ -193,6 +194,7 @@ func New(o Options) *Door {
 func (d *Door) Run(ctx context.Context) error {
 	d.guests.watch(ctx)
 	d.close()
+	d.rounds.close()
 	d.requests.close()
 	d.guests.close()
 	return nil

@@ -151,6 +151,7 @@ type inputForm struct {
 	ResultType string                  `json:"resultType"`
 	Meta       sdk.Meta                `json:"_meta,omitempty"`
 	Inputs     map[string]inputRequest `json:"inputRequests"`
+	State      string                  `json:"requestState,omitempty"` // of a call that waits for the answer
 }
 
 // said reads what a client says to the form, if it says anything.

@@ -55,7 +55,7 @@ func (w *work) tellTask(tell func(tools.Progress)) {
 // it is told.
 func (d *Door) callOrTask(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) (tools.Result, *Task) {
 	w := d.begin(ctx, box, env, call)
-	r, task := w.within(ctx, d.opts.Patience)
+	r, task, _ := w.within(ctx, d.opts.Patience, nil)
 	if task != nil {
 		return tools.Result{}, task
 	}
@@ -66,7 +66,7 @@ func (d *Door) callOrTask(ctx context.Context, box *tools.Toolbox, env tools.Env
 // takes longer than such clients wait goes on as a task, and the model is told so.
 func (d *Door) callHeld(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) tools.Result {
 	w := d.begin(ctx, box, env, call)
-	r, task := w.within(ctx, d.opts.Hold)
+	r, task, _ := w.within(ctx, d.opts.Hold, nil)
 	switch {
 	case task != nil:
 		return goesOn(call, task)
@@ -77,8 +77,9 @@ func (d *Door) callHeld(ctx context.Context, box *tools.Toolbox, env tools.Envir
 }
 
 // within waits for a call for a while, and then has it go on as a task, if that is
-// possible. A client that goes before that has cancelled its call.
-func (w *work) within(ctx context.Context, patience time.Duration) (tools.Result, *Task) {
+// possible; or until its client is asked for something. A client that goes before that has
+// cancelled its call.
+func (w *work) within(ctx context.Context, patience time.Duration, asked <-chan *posed) (tools.Result, *Task, *posed) {
 	stay := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -86,21 +87,26 @@ func (w *work) within(ctx context.Context, patience time.Duration) (tools.Result
 	case r := <-w.done:
 		stay()
 		w.end(nil)
-		return r, nil
+		return r, nil, nil
+	case q := <-asked:
+		if !stay() {
+			return w.left(), nil, nil
+		}
+		return tools.Result{}, nil, q
 	case <-timer.C:
 	}
 	if !stay() {
-		return w.left(), nil
+		return w.left(), nil, nil
 	}
 	task, err := w.keep(ctx) // unless it knows where the call is kept
 	if err == nil {
-		return tools.Result{}, task
+		return tools.Result{}, task, nil
 	}
 	w.door.opts.Log.WarnContext(ctx, "a call that takes long cannot be kept as a task: its client waits", "tool", w.call.Name, "error", err)
 	defer context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })()
 	r := <-w.done
 	w.end(nil)
-	return r, nil
+	return r, nil, nil
 }
 
 // left is the end of a call whose client has gone: nobody is asked about it any more.

@@ -31,6 +31,7 @@ type parts struct {
 		Level     string         `json:"level"`
 		Arguments jsontext.Value `json:"arguments"`
 		RequestID any            `json:"requestId"`
+		State     string         `json:"requestState"` // of a call that goes on
 		// Of the extension about tasks:
 		TaskID        string                    `json:"taskId"`
 		Responses     map[string]jsontext.Value `json:"inputResponses"`

@@ -44,8 +44,8 @@ type taskForm struct {
 
 // An inputRequest is what a client is to ask its user.
 type inputRequest struct {
-	Method string           `json:"method"`
-	Params sdk.ElicitParams `json:"params"`
+	Method string `json:"method"`
+	Params any    `json:"params"`
 }
 
 // elicitation is the method of an [inputRequest].
@@ -153,9 +153,10 @@ func (q *Question) asked() sdk.ElicitParams {
 
 // capabilities are those of a client that matter here.
 type capabilities struct {
-	tasks bool // it takes tasks
-	forms bool // it can ask its user by a form,
-	urls  bool // or have a page opened
+	tasks  bool // it takes tasks
+	forms  bool // it can ask its user by a form,
+	urls   bool // or have a page opened,
+	models bool // or ask its model
 }
 
 // capabilities reads what a client says with a request that it can do.
@@ -179,12 +180,13 @@ func clientOf(meta sdk.Meta) capabilities {
 }
 
 func readCapabilities(text []byte) capabilities {
-	if !bytes.Contains(text, []byte(tasksExtension)) && !bytes.Contains(text, []byte("elicitation")) {
+	if !bytes.Contains(text, []byte(tasksExtension)) && !bytes.Contains(text, []byte("elicitation")) && !bytes.Contains(text, []byte("sampling")) {
 		return capabilities{}
 	}
 	var said struct {
 		Extensions  map[string]json.RawMessage `json:"extensions"`
 		Elicitation map[string]json.RawMessage `json:"elicitation"`
+		Sampling    map[string]json.RawMessage `json:"sampling"`
 	}
 	if json.Unmarshal(text, &said) != nil {
 		return capabilities{}
@@ -193,9 +195,10 @@ func readCapabilities(text []byte) capabilities {
 	_, urls := said.Elicitation["url"]
 	_, forms := said.Elicitation["form"]
 	return capabilities{
-		tasks: tasks && isObject(bytes.TrimSpace(setting)),
-		forms: forms || said.Elicitation != nil && len(said.Elicitation) == 0, // an empty one has meant forms from the start
-		urls:  urls,
+		tasks:  tasks && isObject(bytes.TrimSpace(setting)),
+		forms:  forms || said.Elicitation != nil && len(said.Elicitation) == 0, // an empty one has meant forms from the start
+		urls:   urls,
+		models: said.Sampling != nil,
 	}
 }
 

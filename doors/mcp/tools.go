@@ -182,11 +182,32 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 		ctx = tools.WithAsker(ctx, &clientAsker{session: r.Session, ctx: ctx})
 	}
 	who := asker{env: env, client: clientOf(r.Params.Meta), progress: r.Params.GetProgressToken() != nil}
-	call, instead := d.supplement(ctx, who, r, tool, toolCall(tool.Name, r.Params.Arguments))
-	if instead != nil {
-		return instead, nil
+	call := toolCall(tool.Name, r.Params.Arguments)
+	if r.Params.RequestState == "" {
+		var instead sdk.Result
+		if call, instead = d.supplement(ctx, who, r, tool, call); instead != nil {
+			return instead, nil
+		}
 	}
-	result, task := d.run(ctx, box, who, call)
+	var result tools.Result
+	var task *Task
+	if r.Params.RequestState != "" || who.asksIn(tool) {
+		said := make(map[string]json.RawMessage, len(r.Params.InputResponses))
+		for key, response := range r.Params.InputResponses {
+			if said[key], err = json.Marshal(response); err != nil {
+				return nil, err
+			}
+		}
+		var form *inputForm
+		if result, task, form, err = d.inRounds(ctx, box, who, call, r.Params.RequestState, said); err != nil {
+			return nil, err
+		}
+		if form != nil {
+			return &handedOver{form: form}, nil
+		}
+	} else {
+		result, task = d.run(ctx, box, who, call)
+	}
 	if task != nil {
 		return &handedOver{form: d.handOver(task, who)}, nil
 	}

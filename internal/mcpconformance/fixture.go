@@ -30,6 +30,7 @@ func newFixture() http.Handler {
 	addContents(s)
 	addWork(s)
 	addQuestions(s)
+	addRounds(s)
 	addPrompts(s)
 	addResources(s)
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
@@ -181,6 +182,41 @@ func addQuestion(s *sdk.Server, name, schema string, ask func(arguments json.Raw
 			return text("LLM response"), nil
 		}
 		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{key: ask(r.Params.Arguments)}}, nil
+	})
+}
+
+// addRounds adds tools whose questions are asked in rounds.
+func addRounds(s *sdk.Server) {
+	const asks = "test_input_required_result_"
+	name := form("What is your name?", `{"name":{"type":"string"}},"required":["name"]`)
+	sure := form("Please confirm", `{"ok":{"type":"boolean"}},"required":["ok"]`)
+	capital := &sdk.CreateMessageParams{MaxTokens: 100, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "What is the capital of France?"}}}}
+	for tool, question := range map[string]sdk.InputRequest{"elicitation": name, "sampling": capital, "request_state": sure, "tampered_state": sure} {
+		addQuestion(s, asks+tool, string(nothingTaken), func(json.RawMessage) sdk.InputRequest { return question })
+	}
+	addTool(s, asks+"multi_round", nothingTaken, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		switch {
+		case r.Params.InputResponses["colour"] != nil:
+			return text("Both are known."), nil
+		case r.Params.InputResponses["name"] != nil:
+			return &sdk.CallToolResult{RequestState: "second", InputRequests: sdk.InputRequestMap{"colour": form("What is your favourite colour?", `{"color":{"type":"string"}},"required":["color"]`)}}, nil
+		}
+		return &sdk.CallToolResult{RequestState: "first", InputRequests: sdk.InputRequestMap{"name": name}}, nil
+	})
+	addTool(s, asks+"capabilities", nothingTaken, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if len(r.Params.InputResponses) > 0 {
+			return text("done"), nil
+		}
+		questions := sdk.InputRequestMap{}
+		if hello := r.Session.InitializeParams(); hello != nil && hello.Capabilities != nil {
+			if hello.Capabilities.Sampling != nil {
+				questions["capital"] = capital
+			}
+			if hello.Capabilities.Elicitation != nil {
+				questions["name"] = name
+			}
+		}
+		return &sdk.CallToolResult{InputRequests: questions}, nil
 	})
 }
 
