@@ -227,6 +227,7 @@ func (s *Store) Append(ctx context.Context, who *protocol.Principal, id string, 
 	if offset == r.Upload.Size {
 		return r.state(), in.why(true, r.Upload.Path)
 	}
+	ctx = context.WithoutCancel(ctx) // which ends with the connection: the reader tells of that, and what has come is kept
 	b := space.base(ctx, r.Group, id, r.current().Number)
 	defer b.close()
 	if b == nil && offset > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,9 @@ func vfsPutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put FILE GROUP/PATH",
 		Short: "Store a file, or standard input for -",
+		Long: `Store a file, or standard input for -. A file of 8 MiB or more goes on where it
+was when the connection breaks, and when the same command is run again within a
+day.`,
 		Example: `  aibridge vfs put plan.txt cap/home/disk/plan.txt
   date | aibridge vfs put - pictures/taken.txt`,
 		Args: exactArgs(2),
@@ -102,7 +106,7 @@ func vfsPutCommand() *cobra.Command {
 	return cmd
 }
 
-func putFile(cmd *cobra.Command, name string, files vfs.Files, group, at string, o vfs.PutOptions) (vfs.File, error) {
+func putFile(cmd *cobra.Command, name string, files *remote.Client, group, at string, o vfs.PutOptions) (vfs.File, error) {
 	if name == "-" {
 		return files.Put(cmd.Context(), group, at, cmd.InOrStdin(), o)
 	}
@@ -119,7 +123,26 @@ func putFile(cmd *cobra.Command, name string, files vfs.Files, group, at string,
 		return vfs.File{}, usageError{fmt.Errorf("%s is not a regular file", name)}
 	}
 	o.Size = info.Size()
+	if o.Size >= remote.PartsFrom { // which tells an upload that was begun from another
+		if o.SHA256, err = sumOf(from); err != nil {
+			return vfs.File{}, err
+		}
+	}
 	far := newProgress(cmd.ErrOrStderr(), "storing "+cell(name), info.Size())
 	defer far.end()
-	return files.Put(cmd.Context(), group, at, far.reader(from), o)
+	return files.PutFile(cmd.Context(), group, at, struct {
+		io.Reader
+		io.Seeker
+	}{far.reader(from), from}, o)
+}
+
+// sumOf is the checksum of a file, which is then at its beginning again.
+func sumOf(from *os.File) (*vfs.Sum, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, from); err != nil {
+		return nil, err
+	}
+	sum := vfs.Sum(h.Sum(nil))
+	_, err := from.Seek(0, io.SeekStart)
+	return &sum, err
 }

@@ -47,6 +47,7 @@ type Client struct {
 	base      *url.URL
 	http      *http.Client
 	transport *http.Transport
+	pause     time.Duration // before an upload goes on, at first
 }
 
 // New makes a client. It connects when it is first used.
@@ -79,7 +80,7 @@ func New(o Options) (*Client, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a credential is for the VFS that was named
 	}}
-	return &Client{Options: o, base: base, http: client, transport: transport}, nil
+	return &Client{Options: o, base: base, http: client, transport: transport, pause: time.Second}, nil
 }
 
 // Close ends the connections that are not in use.
@@ -180,7 +181,7 @@ func (c *Client) decode(ctx context.Context, response *http.Response, into any) 
 		return unavailable(err)
 	case len(body) > maxAnswer:
 		return strange("more than 8 MiB of it")
-	case response.StatusCode != http.StatusOK:
+	case response.StatusCode/100 != 2:
 		return refusal(response.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
