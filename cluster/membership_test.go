@@ -406,6 +406,51 @@ func TestVersionsThatDifferByOneWorkTogether(t *testing.T) {
 	}
 }
 
+// TestAClusterRollsFromVersionToVersion has bridges join beside ones of other versions,
+// older and newer ones, and replaces all bridges of a cluster by newer ones.
+func TestAClusterRollsFromVersionToVersion(t *testing.T) {
+	of := func(newer int) func(*Options) {
+		return func(o *Options) { together(o); o.Newer, o.Version = newer, fmt.Sprint("1.", 5+newer) }
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		leave := func(m *Membership) {
+			t.Helper()
+			if err := m.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := func(id string, newer int, says string) {
+			t.Helper()
+			err := <-stream.join(t, id, of(newer)).err
+			if misfit := (*Misfit)(nil); !errors.As(err, &misfit) || !strings.Contains(err.Error(), says) {
+				t.Errorf("a bridge that is newer by %d ends with %v", newer, err)
+			}
+		}
+		all := map[string]*Membership{}
+		for _, id := range []string{"a", "b", "c"} {
+			all[id] = stream.join(t, id, of(-1)).works(t)
+		}
+		refused("d", 1, fmt.Sprintf("it speaks version %d of the bridges' protocol (release 1.4) and this one version %d (release 1.6); versions that differ by one work together, so go by the releases in between", Wire-1, Wire+1))
+		for newer := range 2 {
+			for _, id := range []string{"a", "b", "c"} {
+				leave(all[id])
+				all[id] = stream.join(t, id, of(newer)).works(t)
+				time.Sleep(2 * SilentAfter)
+				for id, m := range all {
+					if len(m.Members()) != 3 || m.Check() != nil {
+						t.Fatalf("%s knows %q: %v", id, living(m), m.Check())
+					}
+				}
+			}
+		}
+		refused("d", -1, fmt.Sprintf("it speaks version %d of the bridges' protocol (release 1.6) and this one version %d (release 1.4)", Wire+1, Wire-1))
+		if got := living(all["a"]); got != "a b c" {
+			t.Errorf("members are %q", got)
+		}
+	})
+}
+
 func TestWhoReachesNoServerEndsIfThereWereOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream := newMemory()

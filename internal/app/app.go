@@ -50,6 +50,10 @@ func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log
 // WithVersion says which version of the program this is.
 func WithVersion(version string) Option { return func(o *options) { o.version = version } }
 
+// WithWire has the bridge pass for one whose version of what bridges say to each other is
+// newer by so many, or older: a test of how bridges of two releases work together.
+func WithWire(newer int) Option { return func(o *options) { o.newer = newer } }
+
 // WithClock replaces the clock that goes with the system's.
 func WithClock(c *clock.Clock) Option { return func(o *options) { o.clock = c } }
 

@@ -20,6 +20,7 @@ import (
 type options struct {
 	log        *slog.Logger
 	version    string
+	newer      int // see [cluster.Options]
 	clock      *clock.Clock
 	look       func(folder string) (diskspace.Disk, error) // nil for the system's word
 	extensions commands.Extensions

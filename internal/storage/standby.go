@@ -51,7 +51,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	agree := c.Cluster.Agreement()
 	agree["nats.replicas"] = strconv.Itoa(c.Replicas())
 	identity := cluster.Options{
-		ID: c.ID, Version: o.Version, Working: cluster.Working(c.Cluster.Working), Log: o.Log, Agree: agree, Keeps: c.Cluster.Keeps(),
+		ID: c.ID, Version: o.Version, Newer: o.Newer, Working: cluster.Working(c.Cluster.Working), Log: o.Log, Agree: agree, Keeps: c.Cluster.Keeps(),
 		Waiting: func(reason string) {
 			o.Waiting(reason)
 			o.Log.InfoContext(ctx, "waiting as a standby: another bridge serves the same root on the same NATS", "root", c.Root, "why", reason)

@@ -26,6 +26,7 @@ import (
 type Options struct {
 	Config  config.Config
 	Version string // of the program
+	Newer   int    // see [cluster.Options]
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Life    *lifecycle.Lifecycle // gets everything that has to be closed
