@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -47,13 +49,30 @@ type ClusterOptions struct {
 // Keeps reports whether this server is one of those that keep the state.
 func (o *ClusterOptions) Keeps() bool { return slices.Contains(o.Members, o.address()) }
 
+// serverName is the name of this server among those of the cluster.
+func (o *ClusterOptions) serverName() string { return namePrefix + o.Node }
+
+const namePrefix = "aibridge-"
+
 // address is the address at which others reach this server.
 func (o *ClusterOptions) address() string { return cmp.Or(o.Advertise, o.Listen) }
 
+// ErrTwin says that two servers of a cluster have one name, or would have.
+var ErrTwin = errors.New("two bridges of the cluster have one id")
+
 // StartMember runs the server of a bridge in a cluster, whose connection serves as
 // both state and flow. It does not wait for the others, [Server.Await] does. It
-// fails with [ErrInUse] if another process has the directory open.
-func StartMember(o ClusterOptions) (_ *Server, err error) {
+// fails with [ErrInUse] if another process has the directory open, and with [ErrTwin]
+// beside a server of its name, which it would disturb.
+func StartMember(o ClusterOptions) (*Server, error) {
+	name := o.serverName()
+	if err := twins(name, o.names(context.Background(), "")[name]); err != nil {
+		return nil, err
+	}
+	return startMember(o)
+}
+
+func startMember(o ClusterOptions) (_ *Server, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -99,7 +118,7 @@ func memberOptions(o *ClusterOptions) (*server.Options, error) {
 		return nil, err
 	}
 	options := &server.Options{
-		ServerName: "aibridge-" + o.Node,
+		ServerName: o.serverName(),
 		Host:       "127.0.0.1",
 		Port:       server.RANDOM_PORT,
 		NoSigs:     true,
@@ -194,6 +213,14 @@ func (s *Server) answers(ctx context.Context) bool {
 
 // waitsFor is the reason why the cluster does not answer.
 func (s *Server) waitsFor(ctx context.Context) string {
+	return cmp.Or(s.Away(ctx), "the servers of the cluster choose who leads")
+}
+
+// Away names the members that are not there, or are not of this cluster, "" for none.
+func (s *Server) Away(ctx context.Context) string {
+	if s.members == nil {
+		return ""
+	}
 	var away []string
 	for _, member := range s.members.Members {
 		if member == s.members.address() {
@@ -204,16 +231,32 @@ func (s *Server) waitsFor(ctx context.Context) string {
 		}
 	}
 	if len(away) == 0 {
-		return "the servers of the cluster choose who leads"
+		return ""
 	}
 	return "this bridge waits for the others of its cluster: " + strings.Join(away, ", ")
 }
 
 // probe looks whether a member is there, has the key, and is of this cluster.
 func (o *ClusterOptions) probe(ctx context.Context, member string) error {
+	info, err := o.ask(ctx, member)
+	if err == nil && info.Cluster != o.Name {
+		err = fmt.Errorf("the bridge at %s is of the cluster %q", member, info.Cluster)
+	}
+	return err
+}
+
+// A memberInfo is the word of a server about itself.
+type memberInfo struct {
+	Cluster string `json:"cluster"`
+	ID      string `json:"server_id"` // another one at each start
+	Name    string `json:"server_name"`
+}
+
+// ask has a member say who it is.
+func (o *ClusterOptions) ask(ctx context.Context, member string) (info memberInfo, err error) {
 	secure, err := membercert.TLS(o.Key, "routes", routeName, o.AlsoKeys...)
 	if err != nil {
-		return err
+		return info, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -221,28 +264,76 @@ func (o *ClusterOptions) probe(ctx context.Context, member string) error {
 	var dial *net.OpError
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Errorf("nobody answers at %s", member)
+		return info, fmt.Errorf("nobody answers at %s", member)
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s is slow to answer", member)
+		return info, fmt.Errorf("%s is slow to answer", member)
 	case err != nil:
-		return fmt.Errorf("what answers at %s has not the key of this cluster", member)
+		return info, fmt.Errorf("what answers at %s has not the key of this cluster", member)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	line, err := bufio.NewReaderSize(conn, maxInfo).ReadSlice('\n')
-	var info struct {
-		Cluster string `json:"cluster"`
-	}
 	text, isInfo := strings.CutPrefix(string(line), "INFO ")
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s is slow to answer", member)
+		return info, fmt.Errorf("%s is slow to answer", member)
 	case err != nil || !isInfo || json.Unmarshal([]byte(text), &info) != nil:
-		return fmt.Errorf("what answers at %s is no bridge of a cluster", member)
-	case info.Cluster != o.Name:
-		return fmt.Errorf("the bridge at %s is of the cluster %q", member, info.Cluster)
+		return info, fmt.Errorf("what answers at %s is no bridge of a cluster", member)
+	}
+	return info, nil
+}
+
+// names are the members by name: this one, and those that answer and have the key.
+// Self is the id of this server, "" before it has started.
+func (o *ClusterOptions) names(ctx context.Context, self string) map[string][]string {
+	said := make([]memberInfo, len(o.Members))
+	var asked sync.WaitGroup
+	for i, member := range o.Members {
+		if member != o.address() {
+			asked.Go(func() { said[i], _ = o.ask(ctx, member) })
+		}
+	}
+	asked.Wait()
+	at := map[string][]string{o.serverName(): {o.address()}}
+	for i, info := range said {
+		if info.ID != "" && info.ID != self {
+			at[info.Name] = append(at[info.Name], o.Members[i])
+		}
+	}
+	return at
+}
+
+// twins fails with [ErrTwin] if several servers have a name.
+func twins(name string, at []string) error {
+	if len(at) < 2 {
+		return nil
+	}
+	return fmt.Errorf("%w: %q is the id of those at %s; give each bridge an id of its own", ErrTwin, strings.TrimPrefix(name, namePrefix), strings.Join(at, " and "))
+}
+
+// Twins fails with [ErrTwin] if two members of the cluster have one name, as where both
+// have started at once. The cluster does not work then.
+func (s *Server) Twins(ctx context.Context) error {
+	if s.members == nil {
+		return nil
+	}
+	names := s.members.names(ctx, s.embedded[0].id())
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if err := twins(name, names[name]); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// id is the id of the server, another one at each start; "" while there is none.
+func (i *instance) id() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.server == nil {
+		return ""
+	}
+	return i.server.ID()
 }
 
 // Isolated reports whether this server is one of a cluster and has lost the

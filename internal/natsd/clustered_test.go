@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -179,6 +180,41 @@ func TestAServerWaitsForThoseThatHaveItsKey(t *testing.T) {
 				t.Errorf("nobody was told %q", test.want)
 			}
 		})
+	}
+}
+
+// TestTwoServersOfOneNameAreTold starts a server beside one that has its name, and has
+// two such servers start at once.
+func TestTwoServersOfOneNameAreTold(t *testing.T) {
+	c := newTrio(t)
+	first := c.start(0)
+	twin := c.options(1)
+	twin.Node = c.options(0).Node
+	told := fmt.Sprintf(`"n0" is the id of those at %s and %s; give each bridge an id of its own`, c.members[1], c.members[0])
+	if _, err := StartMember(twin); !errors.Is(err, ErrTwin) || !strings.Contains(err.Error(), told) {
+		t.Fatalf("it starts with %v", err)
+	}
+	if err := first.Twins(t.Context()); err != nil {
+		t.Errorf("one that did not start is told of: %v", err)
+	}
+
+	second, err := startMember(twin) // which asked before the first listened
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.servers[1] = second
+	third := c.start(2)
+	for _, s := range []*Server{first, second, third} {
+		if err := s.Twins(t.Context()); !errors.Is(err, ErrTwin) {
+			t.Errorf("one says %v", err)
+		}
+	}
+
+	first.Close()
+	second.Close()
+	c.servers[0] = nil
+	if c.servers[1], err = StartMember(twin); err != nil {
+		t.Errorf("once the other has ended: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,24 @@ func (o *Options) form(ctx context.Context, nats *natsd.Server) error {
 	return o.awaitFirst(ctx, nats)
 }
 
-// waits reports why the bridge waits.
+// waits reports why the bridge waits. The log has a reason once, until there is
+// another one.
 func (o *Options) waits(reason string) {
 	o.Waiting(reason)
-	o.Log.Info("waiting", "why", reason)
+	if reason != o.told {
+		o.told = reason
+		o.Log.Info("waiting", "why", reason)
+	}
+}
+
+// waitsUnlessTwins tells whom the bridge waits for: those that are not there or, if all
+// are, what the reason says. Where two bridges have one id it waits in vain.
+func (o *Options) waitsUnlessTwins(ctx context.Context, nats *natsd.Server, reason string) {
+	reason = cmp.Or(nats.Away(ctx), reason)
+	if err := nats.Twins(ctx); err != nil {
+		reason = fmt.Sprintf("the cluster cannot begin: %v", err)
+	}
+	o.waits(reason)
 }
 
 // begun reports whether the cluster has the records of members, which are its
@@ -108,10 +123,10 @@ func (o *Options) begun(ctx context.Context, nats *natsd.Server) (bool, error) {
 
 // awaitFirst waits until another member has begun the cluster.
 func (o *Options) awaitFirst(ctx context.Context, nats *natsd.Server) error {
-	o.waits(fmt.Sprintf("this bridge waits for the one at %s, the first of cluster.join, to begin the cluster", o.Config.Cluster.Join[0]))
 	tick := time.NewTicker(firstConnectWait)
 	defer tick.Stop()
 	for {
+		o.waitsUnlessTwins(ctx, nats, fmt.Sprintf("this bridge waits for the one at %s, the first of cluster.join, to begin the cluster", o.Config.Cluster.Join[0]))
 		begun, err := o.begun(ctx, nats)
 		if begun || err != nil {
 			return err
@@ -126,13 +141,13 @@ func (o *Options) awaitFirst(ctx context.Context, nats *natsd.Server) error {
 
 // placed calls a function that makes streams, again while the servers of a cluster
 // that bridges form have not all found each other.
-func (o *Options) placed(ctx context.Context, do func() error) error {
+func (o *Options) placed(ctx context.Context, nats *natsd.Server, do func() error) error {
 	for {
 		err := do()
 		if !o.Config.Cluster.Formed() || !store.Unplaced(err) {
 			return err
 		}
-		o.waits("the servers of the cluster find each other")
+		o.waitsUnlessTwins(ctx, nats, "the servers of the cluster find each other")
 		select {
 		case <-time.After(firstConnectWait):
 		case <-ctx.Done():
@@ -195,7 +210,7 @@ func (o *Options) copyState(ctx context.Context, nats *natsd.Server) (summary st
 	alone.Cluster, alone.VFS.Store = cluster.DefaultSettings(), aloneContents(o.Config)
 	into.AcceptLoss = true // of an earlier attempt
 	var s *store.Store
-	err = o.placed(ctx, func() (err error) {
+	err = o.placed(ctx, nats, func() (err error) {
 		s, err = OpenStore(ctx, nats, into, o.Log, func(so *store.Options) {
 			if cluster.Working(o.Config.Cluster.Working) == cluster.All {
 				so.Node = o.Config.ID

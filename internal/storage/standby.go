@@ -27,15 +27,20 @@ const (
 	lastConnectWait  = 5 * time.Second
 )
 
-// reach connects to NATS. It waits for an external one that is away.
+// reach reaches NATS. An external one that is away is waited for, and so is the end of
+// another bridge of the cluster that has the id of this one.
 func (o *Options) reach(ctx context.Context) (*natsd.Server, error) {
 	for wait := firstConnectWait; ; wait = min(2*wait, lastConnectWait) {
 		nats, err := Connect(o.Config, o.Log)
-		if !errors.Is(err, natsd.ErrAway) {
+		switch {
+		case errors.Is(err, natsd.ErrTwin):
+			o.waits(fmt.Sprintf("this bridge waits until the other one has ended: %v", err))
+		case errors.Is(err, natsd.ErrAway):
+			o.Waiting("the bridge waits for NATS, which does not answer")
+			o.Log.WarnContext(ctx, "NATS is away; the bridge waits for it", "error", err)
+		default:
 			return nats, err
 		}
-		o.Waiting("the bridge waits for NATS, which does not answer")
-		o.Log.WarnContext(ctx, "NATS is away; the bridge waits for it", "error", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -71,7 +76,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 		return nil, err
 	}
 	var records *store.Members
-	err = o.placed(ctx, func() (err error) {
+	err = o.placed(ctx, nats, func() (err error) {
 		records, err = store.OpenMembers(ctx, nats.State(), c.Root, c.Replicas(), func(err error) {
 			o.Log.WarnContext(ctx, "NATS does not make streams yet", "error", err)
 		})

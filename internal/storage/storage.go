@@ -35,6 +35,8 @@ type Options struct {
 	Budget  store.Budget
 	Waiting func(reason string)         // is called while the bridge may not serve yet
 	Serving func(context.Context) error // is called once it may
+
+	told string // the reason of a wait that the log has
 }
 
 // Storage is the open storage of a serving bridge.
