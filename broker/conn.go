@@ -14,10 +14,11 @@ import (
 
 // Phases of a connection.
 const (
-	phaseNew   int32 = iota // CONNECT is expected
-	phaseAuth               // AUTH is expected: enhanced authentication runs
-	phaseOpen               // connected
-	phaseEnded              // what comes in is thrown away
+	phaseNew     int32 = iota // CONNECT is expected
+	phaseAuth                 // AUTH is expected: enhanced authentication runs
+	phaseOpen                 // connected
+	phaseLeaving              // nothing new is taken: it ends once it is owed no answer
+	phaseEnded                // what comes in is thrown away
 )
 
 // A conn is one network connection. Fields that mu does not guard belong to its
@@ -39,9 +40,10 @@ type conn struct {
 	trace    atomic.Pointer[tracer] // takes note of the packets; nil nearly always
 
 	// The reader's.
-	in      []byte // start of a packet that is not complete
-	partial int    // bytes that came since the last sign of life
-	job     func() // work that may block, to be done before reading on
+	in      []byte     // start of a packet that is not complete
+	partial int        // bytes that came since the last sign of life
+	job     func()     // work that may block, to be done before reading on
+	taking  sync.Mutex // held while packets are taken
 	inAlias []string
 
 	refused   int             // publishes since the log told of one
@@ -73,6 +75,8 @@ type conn struct {
 	dropped  uint64 // messages of QoS 0 that found no room in the outbox
 	owed     []pendingAck
 	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
+	uncut    bool          // what is in the outbox leaves before the end
+	farewell *farewell     // that is told then; nil for none
 }
 
 // mayTake gives a connection so long from now until its client is connected.
@@ -168,7 +172,8 @@ func (c *conn) writable(now int64) bool {
 
 // end closes the connection after telling an MQTT 5 client why; reason 0 with
 // no text tells nothing. A full socket is given a moment to take the
-// DISCONNECT: what it has not been given at all is dropped.
+// DISCONNECT: what it has not been given at all is dropped, but for acknowledgements
+// before a farewell, and what lies between them.
 func (c *conn) end(reason packet.Reason, text string, now int64) {
 	c.phase.Store(phaseEnded)
 	c.mu.Lock()
@@ -177,7 +182,7 @@ func (c *conn) end(reason packet.Reason, text string, now int64) {
 		return
 	}
 	c.closed = true
-	if c.out.blocked && c.transport.full() {
+	if c.out.blocked && c.transport.full() && !c.uncut {
 		c.out.cut()
 		c.out.blocked = len(c.out.segs) > 0 || c.transport.held() > 0
 	}
@@ -248,6 +253,8 @@ func (c *conn) closeLocked() {
 		return
 	}
 	c.gone = true
+	c.farewell.over()
+	c.farewell = nil
 	c.transport.close()
 	c.b.removeConn(c)
 }

@@ -7,16 +7,24 @@ import (
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
+// lastAnswers is the time that what clients are owed may take once the window is over.
+const lastAnswers = 2 * time.Second
+
 // Drain takes no more clients and sends those that are connected to other
 // servers, one after the other over the window, so that they do not all arrive
 // there at once. MQTT 5 clients get reason 0x9D with the servers that elsewhere
 // names for their listener, "HOST:PORT HOST:PORT", or 0x8B if it names none. What
-// is kept for them stays. It returns when all were told, or ctx ends;
-// [Broker.Close] comes after it.
+// is kept for them stays. A client that is owed acknowledgements gets them first: what
+// it publishes from then on is not taken, so that nothing is that it would send again.
+// It returns when all were told, or ctx ends; [Broker.Close] comes after it.
 func (b *Broker) Drain(ctx context.Context, window time.Duration, elsewhere func(listener string) string) {
 	b.admitNobody()
 	all := b.allConns()
 	began := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, began.Add(window+lastAnswers))
+	defer cancel()
+	var owing []*conn
+	defer func() { b.dismissAll(ctx, owing) }()
 	for i, c := range all {
 		due := window * time.Duration(i) / time.Duration(len(all))
 		if wait := due - time.Since(began); wait > 0 {
@@ -26,7 +34,9 @@ func (b *Broker) Drain(ctx context.Context, window time.Duration, elsewhere func
 				return
 			}
 		}
-		b.sendAway(c, elsewhere(c.door.name))
+		if !b.sendAway(c, elsewhere(c.door.name)) {
+			owing = append(owing, c)
+		}
 	}
 }
 
@@ -40,13 +50,85 @@ func (b *Broker) admitNobody() {
 	}
 }
 
-// sendAway ends one connection.
-func (b *Broker) sendAway(c *conn, elsewhere string) {
+// A farewell is the last word to a client, once it is owed nothing any more.
+type farewell struct {
+	reason packet.Reason
+	text   string
+	said   chan struct{} // closed when it is said, or the connection is gone
+}
+
+// over tells whoever waits that the farewell is said, or need not be.
+func (f *farewell) over() {
+	if f != nil {
+		close(f.said)
+	}
+}
+
+// sendAway ends one connection, and reports false if that waits for what the client is
+// owed.
+func (b *Broker) sendAway(c *conn, elsewhere string) bool {
+	f := &farewell{reason: packet.ServerShuttingDown, text: elsewhere, said: make(chan struct{})}
+	if elsewhere != "" {
+		f.reason = packet.ServerMoved
+	}
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
-	reason := packet.ServerShuttingDown
-	if elsewhere != "" {
-		reason = packet.ServerMoved
+	c.taking.Lock() // whatever was read is answered by now, or owed
+	c.phase.CompareAndSwap(phaseOpen, phaseLeaving)
+	c.mu.Lock()
+	waits := len(c.owed) > 0 && !c.closed
+	if waits {
+		c.farewell = f
 	}
-	t.stop(c, reason, elsewhere, "sent to another server")
+	c.mu.Unlock()
+	c.taking.Unlock()
+	if !waits {
+		t.sayFarewell(c, f)
+	}
+	return !waits
+}
+
+// asksForMore reports whether a packet asks for something that a client which leaves
+// may as well ask the next server for.
+func asksForMore(typ packet.Type) bool {
+	switch typ {
+	case packet.PUBLISH, packet.SUBSCRIBE, packet.UNSUBSCRIBE, packet.AUTH:
+		return true
+	}
+	return false
+}
+
+// sayFarewell ends a connection with the last word.
+func (t *turn) sayFarewell(c *conn, f *farewell) {
+	c.mu.Lock()
+	c.uncut = true
+	c.mu.Unlock()
+	t.stop(c, f.reason, f.text, "sent to another server")
+	f.over()
+}
+
+// dismissAll waits until the connections have got what they are owed, and ends those
+// that have not when ctx ends.
+func (b *Broker) dismissAll(ctx context.Context, owing []*conn) {
+	for _, c := range owing {
+		c.mu.Lock()
+		f := c.farewell
+		c.mu.Unlock()
+		if f == nil {
+			continue
+		}
+		select {
+		case <-f.said:
+			continue
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		f, c.farewell = c.farewell, nil
+		c.mu.Unlock()
+		if f != nil {
+			t := b.getTurn().begin()
+			t.sayFarewell(c, f)
+			b.putTurn(t)
+		}
+	}
 }

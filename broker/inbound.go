@@ -34,6 +34,9 @@ func (t *turn) packet(c *conn, h packet.Header, whole, body []byte) error {
 		return &packet.Error{Reason: packet.ProtocolError, Text: "packet before authentication is complete"}
 	}
 	c.noteIn(h, len(whole), body)
+	if c.phase.Load() == phaseLeaving && asksForMore(h.Type()) {
+		return nil
+	}
 	switch typ := h.Type(); typ {
 	case packet.PUBLISH:
 		return t.publish(c, h, whole, body)

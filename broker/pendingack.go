@@ -146,6 +146,7 @@ func (t *turn) settleOwed(c *conn) {
 	}
 	c.owed = append(c.owed[:0], c.owed[n:]...)
 	more := len(c.owed) > 0
+	var bye *farewell
 	storing, at := false, uint64(0)
 	if more {
 		storing, at = t.b.journal != nil && c.owed[0].receipt.done(), c.owed[0].at
@@ -156,6 +157,7 @@ func (t *turn) settleOwed(c *conn) {
 			close(c.relief)
 			c.relief = nil
 		}
+		bye, c.farewell = c.farewell, nil
 	}
 	s := c.session
 	c.mu.Unlock()
@@ -177,6 +179,9 @@ func (t *turn) settleOwed(c *conn) {
 			s.waiting -= waiting
 		}
 		s.mu.Unlock()
+	}
+	if bye != nil {
+		t.sayFarewell(c, bye)
 	}
 }
 

@@ -155,6 +155,8 @@ func (t *turn) space(n int) []byte {
 // consume parses the packets in b and returns the rest: the start
 // of a packet, or everything after one that needs a job done first.
 func (t *turn) consume(c *conn, b []byte) []byte {
+	c.taking.Lock()
+	defer c.taking.Unlock()
 	t.acks, t.patient = t.acks[:0], 0
 	if c.overflows() {
 		const text = "the client does not read the answers to what it sends"

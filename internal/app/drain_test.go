@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/eclipse/paho.golang/paho"
 
@@ -103,13 +102,7 @@ func TestABridgeIsDrainedByAnother(t *testing.T) {
 		all := members(t, onA)
 		return len(all) == 2 && all[0].State == "working" && all[1].State == "draining"
 	})
-	// With the answer nothing is left to wait for: the connection may end before an
-	// acknowledgement of QoS 1.
-	reply := asked.Answer("lamp", time.Now())
-	reply.Result = []byte(`{"on":true}`)
-	if _, err := device.Publish(t.Context(), &paho.Publish{Topic: "aibridge/agent/lamp/response", Payload: reply.Append(nil)}); err != nil {
-		t.Fatal(err)
-	}
+	device.Reply(t, "lamp", asked, map[string]bool{"on": true})
 	if answer := busy.Answer(t); answer.Err != nil {
 		t.Error(answer.Err)
 	}
