@@ -58,7 +58,7 @@ func (sub *subscription) plain() (filter, text string) {
 
 // narrow counts the subscriptions that have conditions; mu is held.
 func (s *session) narrow() (n int) {
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		if sub.where != nil {
 			n++
 		}

@@ -295,7 +295,7 @@ func BenchmarkDeliverTo100(b *testing.B) {
 				s := n.makeStored(fmt.Sprint("s", i), &storedSession{
 					Principal: &protocol.Principal{ID: "user:", Space: protocol.DefaultSpace}, Subs: []storedSubscription{{Filter: "x/+" + condition}},
 				})
-				for _, sub := range s.subs {
+				for sub := range s.subs.all() {
 					n.index.add(sub, nil)
 				}
 			}

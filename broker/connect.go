@@ -87,7 +87,7 @@ func (b *Broker) light(id SessionID) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.subs) <= few
+	return s.subs.len() <= few
 }
 
 // readConnect checks what a CONNECT asks for and copies it.

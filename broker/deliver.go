@@ -131,13 +131,13 @@ func (t *turn) sendLater(s *session, p pending) deliveryResult {
 	if s.conn.Load() == nil {
 		return missed
 	}
-	if s.zeros.bytes-s.zeros.freeBytes > t.b.options.Limits.OutboxBytes {
+	if z := s.zeros; z != nil && z.bytes-z.freeBytes > t.b.options.Limits.OutboxBytes {
 		t.count.dropped++
 		s.dropped++
 		return full
 	}
 	p.msg = t.keep()
-	s.zeros.push(p)
+	s.pushZero(p)
 	s.late.Store(true)
 	s.behind.Store(true)
 	return taken

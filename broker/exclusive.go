@@ -10,20 +10,21 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Exclusives decide which session of a cluster has a topic alone: a subscription to
-// $exclusive/TOPIC. Package cluster/exclusive has them. A broker without peers decides
-// by itself.
+// Exclusives decide which session of a cluster has a topic alone, by an exclusive
+// subscription, one to $exclusive/TOPIC. Package cluster/exclusive implements them. A
+// broker without peers decides by itself.
 type Exclusives interface {
-	// Take has a session have a topic alone, until it is given back. It may wait, and
-	// is not for readers. Done is to be called once the session has the subscription,
-	// or does not get it. It fails with [ErrHeld] if another session has the topic,
-	// with 3004 if the party keeps too many records, and otherwise when nobody can tell.
+	// Take reserves a topic for a session until it is given back. It may block, so
+	// readers of connections must not call it. The caller calls done once the session
+	// has the subscription, or will not get it. The error is [ErrHeld] if another session
+	// has the topic and 3004 if the party keeps too many records; any other one says that
+	// the cluster cannot decide now.
 	Take(ctx context.Context, id SessionID, by protocol.Party, topic string) (done func(), err error)
-	// Give gives a topic back that a session does not have any more. It must not block,
-	// and must not call the broker. Then is called when others can have the topic;
-	// nil if nobody waits for that.
+	// Give gives back the topic of a session. It must neither block nor call the broker.
+	// Then, which may be nil, is called once other sessions can have the topic.
 	Give(id SessionID, topic string, then func())
-	// Enter is told which topics a session has alone whose client has come. It may wait.
+	// Enter notes that the client of a session with these topics is connected here. It
+	// may block.
 	Enter(ctx context.Context, id SessionID, by protocol.Party, topics []string) error
 }
 
@@ -32,13 +33,13 @@ var ErrHeld = errors.New("broker: " + heldText)
 
 const heldText = "another client has subscribed exclusively"
 
-// A refusedAlone is why a client does not get a topic alone.
+// A refusedAlone is the reason for which an exclusive subscription is refused.
 type refusedAlone struct {
 	reason packet.Reason
 	text   string
 }
 
-// refuseAlone is the answer to a client for which a topic could not be taken.
+// refuseAlone is the reason that follows from an error of [Exclusives].Take.
 func refuseAlone(err error) refusedAlone {
 	switch {
 	case errors.Is(err, ErrHeld):
@@ -49,8 +50,9 @@ func refuseAlone(err error) refusedAlone {
 	return refusedAlone{packet.ImplementationSpecific, "the bridges cannot tell now whether another client has subscribed exclusively; try again"}
 }
 
-// wantedAlone lists the topics that a client may have alone and wants, if other bridges
-// are to be asked, in the order in which they are to be taken.
+// wantedAlone lists the topics of the exclusive subscriptions in a SUBSCRIBE that the
+// client may have, in the order in which they are to be taken; nil for a broker that
+// decides by itself.
 func (t *turn) wantedAlone(c *conn, subs []*subscription) (topics []string) {
 	if t.b.options.Exclusives == nil {
 		return nil
@@ -66,13 +68,13 @@ func (t *turn) wantedAlone(c *conn, subs []*subscription) (topics []string) {
 	return slices.Compact(topics)
 }
 
-// subscribeAlone goes on with a SUBSCRIBE for topics that are to be taken first.
+// subscribeAlone takes the topics of a SUBSCRIBE, and then makes its subscriptions.
 func (b *Broker) subscribeAlone(c *conn, packetID uint16, subs []*subscription, topics []string) {
 	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
 	defer cancel()
 	s := c.session
 	refused := make(map[string]refusedAlone)
-	var taken []string // that it did not have before
+	var taken []string // topics that the session did not have before
 	for _, only := range topics {
 		had := b.HasExclusive(s.key(), only)
 		done, err := b.options.Exclusives.Take(ctx, s.key(), s.owner, only)
@@ -90,7 +92,7 @@ func (b *Broker) subscribeAlone(c *conn, packetID uint16, subs []*subscription, 
 	t.packetAt = 0
 	t.grantAll(c, packetID, subs, refused)
 	for _, only := range taken {
-		if !b.HasExclusive(s.key(), only) { // its client is gone, or has too many
+		if !b.HasExclusive(s.key(), only) { // the client is gone, or has too many subscriptions
 			b.options.Exclusives.Give(s.key(), only, nil)
 		}
 	}
@@ -98,8 +100,8 @@ func (b *Broker) subscribeAlone(c *conn, packetID uint16, subs []*subscription, 
 
 const exclusivePrefix = "$exclusive/"
 
-// givenBack is the receipt for topics that a client does not have alone any more:
-// others can have them.
+// givenBack gives topics back, and returns the receipt that is answered once other
+// sessions can have them; nil if it need not be waited for.
 func (t *turn) givenBack(s *session, topics []string) *Receipt {
 	if t.b.options.Exclusives == nil || len(topics) == 0 {
 		return nil
@@ -115,7 +117,8 @@ func (t *turn) givenBack(s *session, topics []string) *Receipt {
 	return r
 }
 
-// giveBack gives back what a session had alone that has lost a filter.
+// giveBack gives back the topic of a filter that a session has lost, if the filter is
+// exclusive.
 func (b *Broker) giveBack(s *session, filter string) {
 	if b.options.Exclusives == nil {
 		return
@@ -125,8 +128,8 @@ func (b *Broker) giveBack(s *session, filter string) {
 	}
 }
 
-// enterAlone has what the session of a client that enters has alone count as this
-// bridge's, before the client can end the session.
+// enterAlone tells the [Exclusives] that the client of a session with exclusive
+// subscriptions is connected here, before the client can end the session.
 func (b *Broker) enterAlone(ctx context.Context, id SessionID) error {
 	if b.options.Exclusives == nil {
 		return nil
@@ -137,8 +140,8 @@ func (b *Broker) enterAlone(ctx context.Context, id SessionID) error {
 	}
 	var topics []string
 	s.mu.Lock()
-	for filter := range s.subs {
-		if only, alone := topic.Exclusive(filter); alone {
+	for sub := range s.subs.all() {
+		if only, alone := topic.Exclusive(sub.filter); alone {
 			topics = append(topics, only)
 		}
 	}
@@ -149,8 +152,8 @@ func (b *Broker) enterAlone(ctx context.Context, id SessionID) error {
 	return b.options.Exclusives.Enter(ctx, id, s.owner, topics)
 }
 
-// Exclusive yields who has which topics alone, but for sessions that are on their way
-// from one bridge to another.
+// Exclusive yields the exclusive subscriptions of this broker: session, owner and topic.
+// It leaves out sessions that are moving from one bridge to another.
 func (b *Broker) Exclusive(yield func(id SessionID, by protocol.Party, topic string) bool) {
 	type held struct {
 		s     *session
@@ -174,7 +177,8 @@ func (b *Broker) Exclusive(yield func(id SessionID, by protocol.Party, topic str
 	}
 }
 
-// HasExclusive reports whether a session has a topic alone here.
+// HasExclusive reports whether a session of this broker has the exclusive subscription
+// to a topic.
 func (b *Broker) HasExclusive(id SessionID, topic string) bool {
 	s := b.session(id)
 	if s == nil {
@@ -182,10 +186,11 @@ func (b *Broker) HasExclusive(id SessionID, topic string) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.subs[exclusivePrefix+topic] != nil
+	return s.subs.get(exclusivePrefix+topic) != nil
 }
 
-// LoseExclusive takes a topic from a session that another one has alone by now.
+// LoseExclusive ends a session's exclusive subscription to a topic that another session
+// has.
 func (b *Broker) LoseExclusive(id SessionID, topic string) {
 	filter := exclusivePrefix + topic
 	b.turnOf(id, func(t *turn, s *session) {

@@ -30,12 +30,25 @@ type subscription struct {
 
 // An interest is everyone subscribed to one filter.
 type interest struct {
-	filter     string // without $share/group/
-	subs       []*subscription
-	others     int // of subs that were asked for by another name: a session may have several
-	groups     map[groupKey]*group
+	filter string // without $share/group/
+	subs   []*subscription
+	others int // of subs that were asked for by another name: a session may have several
+	groups map[groupKey]*group
+	bridge *insiders // nil nearly always
+}
+
+// Insiders are the subscribers to a filter that are part of this process.
+type insiders struct {
 	handlers   []func(*Publication)
 	inspectors []Inspector
+}
+
+// insiders are those of a filter, to which more are to be added.
+func (in *interest) insiders() *insiders {
+	if in.bridge == nil {
+		in.bridge = new(insiders)
+	}
+	return in.bridge
 }
 
 // A groupKey names a group of one filter. Subscriptions of two spaces share
@@ -141,7 +154,8 @@ func (x *index) handle(filter string, fn func(*Publication)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	in := x.interest(filter)
-	in.handlers = append(in.handlers, fn)
+	inside := in.insiders()
+	inside.handlers = append(inside.handlers, fn)
 	x.epoch.Add(1)
 }
 
@@ -153,12 +167,12 @@ func (x *index) remove(sub *subscription) {
 }
 
 func (x *index) removeSession(s *session) {
-	if len(s.subs) == 0 {
+	if s.subs.len() == 0 {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		x.removeLocked(sub)
 	}
 	x.epoch.Add(1)
@@ -199,7 +213,7 @@ func (x *index) removeLocked(sub *subscription) {
 			in.others--
 		}
 	}
-	if len(in.subs) == 0 && len(in.groups) == 0 && len(in.handlers) == 0 && len(in.inspectors) == 0 {
+	if len(in.subs) == 0 && len(in.groups) == 0 && in.bridge == nil {
 		x.filters.Delete(in.filter)
 	}
 }
@@ -265,8 +279,10 @@ func (x *index) match(name string) *route {
 	n, others := 0, 0
 	for _, in := range found {
 		n, others = n+len(in.subs), others+in.others
-		r.handlers = append(r.handlers, in.handlers...)
-		r.inspectors = append(r.inspectors, in.inspectors...)
+		if in.bridge != nil {
+			r.handlers = append(r.handlers, in.bridge.handlers...)
+			r.inspectors = append(r.inspectors, in.bridge.inspectors...)
+		}
 		for _, g := range in.groups {
 			r.groups = append(r.groups, g)
 			r.members = append(r.members, g.members)

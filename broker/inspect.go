@@ -34,7 +34,8 @@ func (x *index) inspect(filter string, by Inspector) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	in := x.interest(filter)
-	in.inspectors = append(in.inspectors, by)
+	inside := in.insiders()
+	inside.inspectors = append(inside.inspectors, by)
 	x.epoch.Add(1)
 }
 

@@ -87,7 +87,7 @@ func (b *Broker) Expect(id SessionID, offer []byte, epoch uint32, known func()) 
 		return errRecord
 	}
 	s.mu.Lock()
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		b.index.add(sub, nil)
 	}
 	if b.journal != nil {
@@ -360,7 +360,7 @@ func (b *Broker) Drop(id SessionID) {
 		if s.moving == staying {
 			t.reroute(s)
 		}
-		s.will, s.subs, s.window, s.queue, s.zeros, s.inbound = nil, nil, window{}, fifo{}, fifo{}, nil
+		s.will, s.subs, s.window, s.queue, s.zeros, s.inbound = nil, subscriptions{}, window{}, fifo{}, nil, nil
 	})
 }
 

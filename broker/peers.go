@@ -207,7 +207,7 @@ func (x *index) hearsEvery(s *session, every bool) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		if sub.interest == nil || sub.every == every {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // publish handles PUBLISH: check, judge, show to handlers, route, acknowledge.
@@ -156,7 +157,7 @@ func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
 // load makes the publish in t.pub the turn's message.
 func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
-	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: c.session.neighbours}
+	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: protocol.Everybody(c.session.owner.Space)}
 	t.kept, t.looked, t.frames, t.raw = nil, false, [4][]byte{}, nil
 	t.origin, t.numbered = origin{}, nil
 	if p.QoS == 0 {

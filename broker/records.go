@@ -114,7 +114,7 @@ func (b *Broker) encodeSession(s *session) []byte {
 	if s.conn.Load() != nil {
 		v.Expires = 0
 	}
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		v.Subs = append(v.Subs, sub.toStore())
 	}
 	if w := s.will; w != nil {

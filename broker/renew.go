@@ -45,9 +45,9 @@ func (t *turn) stillMay(s *session, client *Client, filter string) bool {
 
 // filters lists the filters that the session subscribed to; its mu is held.
 func (s *session) filters() []string {
-	all := make([]string, 0, len(s.subs))
-	for f := range s.subs {
-		all = append(all, f)
+	all := make([]string, 0, s.subs.len())
+	for sub := range s.subs.all() {
+		all = append(all, sub.filter)
 	}
 	return all
 }

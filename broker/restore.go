@@ -203,11 +203,10 @@ func (b *Broker) makeStored(id string, v *storedSession) *session {
 	s.client = NewClient(id, v.Principal)
 	s.client.Listener, s.client.Version = v.Listener, v.Version
 	s.expiry, s.expires, s.epoch = v.Expiry, b.fromStore(v.Expires, v.Expiry), v.Epoch
-	s.subs = make(map[string]*subscription, len(v.Subs))
 	for _, sub := range v.Subs {
-		s.subs[sub.Filter] = &subscription{
+		s.subs.set(&subscription{
 			session: s, filter: sub.Filter, where: b.conditionOf(sub.Filter), id: sub.ID, qos: sub.QoS, noLocal: sub.NoLocal, retainAs: sub.RetainAs,
-		}
+		})
 	}
 	return s
 }
@@ -455,7 +454,7 @@ func (s *restoredSession) finish() {
 // adopt makes a restored session known.
 func (t *turn) adopt(s *session) {
 	b := t.b
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		b.index.add(sub, nil)
 	}
 	s.held = true

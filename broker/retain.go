@@ -277,7 +277,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if s.conn.Load() != c {
 		return
 	}
-	if s.queue.free+s.zeros.free > t.b.options.Limits.QueueMessages+mostRepeats*len(found) {
+	if s.queue.free+s.zeros.freeOnes() > t.b.options.Limits.QueueMessages+mostRepeats*len(found) {
 		t.overwhelmed(s, c)
 		return
 	}
@@ -293,7 +293,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 			t.b.recordOwed(t, s, &p, 0)
 		}
 		if p.qos == 0 {
-			s.zeros.push(p)
+			s.pushZero(p)
 		} else {
 			s.queue.push(p)
 		}

@@ -31,11 +31,11 @@ func (b *Broker) DropSubscription(id SessionID, filter string) bool {
 // what waits in its queues because of that subscription. What the client was
 // sent already stays until it acknowledges.
 func (t *turn) revoke(s *session, filter string) bool {
-	sub := s.subs[filter]
+	sub := s.subs.get(filter)
 	if sub == nil || s.ended {
 		return false
 	}
-	delete(s.subs, filter)
+	s.subs.remove(filter)
 	t.b.index.remove(sub)
 	t.b.giveBack(s, filter)
 	t.takeBackAll(s, func(p *pending) bool { return s.lost(p, sub) })
@@ -46,7 +46,9 @@ func (t *turn) revoke(s *session, filter string) bool {
 // still to be sent.
 func (t *turn) takeBackAll(s *session, lost func(*pending) bool) {
 	t.takeBack(s, &s.queue, lost)
-	t.takeBack(s, &s.zeros, lost)
+	if s.zeros != nil {
+		t.takeBack(s, s.zeros, lost)
+	}
 	for id := s.window.first; id != 0; {
 		slot := &s.window.slots[id-1]
 		next := slot.next
@@ -85,7 +87,7 @@ func (s *session) lost(p *pending, by *subscription) bool {
 	if by.group != nil || !by.covers(p.msg) {
 		return false
 	}
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		if sub.group == nil && sub.covers(p.msg) {
 			return false
 		}

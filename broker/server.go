@@ -322,7 +322,7 @@ func (b *Broker) isClosed() bool {
 }
 
 func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
-	s := &session{id: id, owner: principal.Party(), neighbours: protocol.Everybody(principal.Home())}
+	s := &session{id: id, owner: principal.Party()}
 	s.is(principal)
 	s.events.presence = b.options.Presence
 	if b.options.Waiting != nil {

@@ -16,14 +16,11 @@ const forever = math.MaxUint32
 // A session is the state MQTT keeps for a client id of a space, across
 // connections when it asked for that.
 type session struct {
-	id    string
-	owner protocol.Party // which stays the same
-	// neighbours are those who hear what its client publishes.
-	neighbours protocol.Recipients
-	events     teller
-	claim      sync.Mutex // held while a client connects to the session
-	held       bool       // counts as kept; guarded by mu
-	dated      int        // place in timers.dates, counted from 1, or 0; guarded by timers.mu
+	id     string
+	owner  protocol.Party // which stays the same
+	events teller
+	claim  sync.Mutex // held while a client connects to the session
+	dated  int        // place in timers.dates, counted from 1, or 0; guarded by timers.mu
 
 	conn     atomic.Pointer[conn] // changed with mu held
 	behind   atomic.Bool          // the queues or the window have something to send
@@ -32,25 +29,26 @@ type session struct {
 	upgrades bool                 // messages have the QoS of the subscription at least; never changed
 
 	mu         sync.Mutex
-	ended      bool
-	entering   bool                // a client is about to have it: it does not end by time
 	principal  *protocol.Principal // the owner
 	client     *Client             // the last one connected
-	expiry     uint32              // seconds, 0 ends with the connection
 	expires    int64               // steady time when it ends, while no client is connected
+	expiry     uint32              // seconds, 0 ends with the connection
 	epoch      uint32              // of this bridge's ownership, see [Admission]
 	since      int64               // when its last client connected, as directories count it
-	moving     moving              // between bridges
-	had        map[uint64]bool     // publications that came with it from another bridge, and may come again
-	cutting    bool                // it is to be cut as soon as it is settled
-	subs       map[string]*subscription
+	ended      bool
+	entering   bool            // a client is about to have it: it does not end by time
+	held       bool            // counts as kept
+	moving     moving          // between bridges
+	cutting    bool            // it is to be cut as soon as it is settled
+	full       bool            // the queue is, and that was said
+	had        map[uint64]bool // publications that came with it from another bridge, and may come again
+	subs       subscriptions
 	window     window
 	credit     int                 // publishes the client may still be sent unacknowledged
 	queue      fifo                // QoS 1 and 2
-	full       bool                // the queue is, and that was said
 	room       *Waiting            // its own limits; nil for those of all
 	dropped    uint64              // messages that found no room
-	zeros      fifo                // QoS 0: retained messages and what came after them
+	zeros      *fifo               // QoS 0: retained messages and what came after them; nil for none
 	accepting  map[uint16]*Receipt // of inbound QoS 2 messages that peers have not answered for
 	sender     senderState         // of inbound QoS 2 messages, where there are peers
 	inbound    map[uint16]bool     // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
@@ -93,7 +91,15 @@ func (s *session) is(who *protocol.Principal) {
 // keeps reports whether the session outlives its connection.
 func (s *session) keeps() bool { return s.expiry > 0 }
 
-// A fifo is a queue of messages owed. The zero value is empty.
+// pushZero puts a message of QoS 0 behind others.
+func (s *session) pushZero(p pending) {
+	if s.zeros == nil {
+		s.zeros = new(fifo)
+	}
+	s.zeros.push(p)
+}
+
+// A fifo is a queue of messages owed. The zero value is empty, and so is nil.
 type fifo struct {
 	items []pending
 	from  int
@@ -102,7 +108,20 @@ type fifo struct {
 	free, freeBytes int // free room
 }
 
-func (q *fifo) len() int { return len(q.items) - q.from }
+func (q *fifo) len() int {
+	if q == nil {
+		return 0
+	}
+	return len(q.items) - q.from
+}
+
+// freeOnes is the number of messages that count for no limit.
+func (q *fifo) freeOnes() int {
+	if q == nil {
+		return 0
+	}
+	return q.free
+}
 
 func (q *fifo) push(p pending) {
 	if q.from > 32 && q.from > len(q.items)/2 {
@@ -165,7 +184,7 @@ func (t *turn) detachLocked(s *session, why string) {
 		t.endLocked(s)
 		return
 	}
-	s.zeros = fifo{}
+	s.zeros = nil
 	if s.expiry != forever {
 		s.expires = t.now + int64(s.expiry)*int64(time.Second)
 		t.b.timers.schedule(s.expires, s)
@@ -184,8 +203,8 @@ func (t *turn) endLocked(s *session) {
 	}
 	t.b.unhold(s)
 	t.b.index.removeSession(s)
-	for filter := range s.subs {
-		t.b.giveBack(s, filter)
+	for sub := range s.subs.all() {
+		t.b.giveBack(s, sub.filter)
 	}
 	t.b.forgetSession(t, s)
 	t.b.removeSession(s)
@@ -193,7 +212,7 @@ func (t *turn) endLocked(s *session) {
 	t.b.tellLeft(s)
 	t.reroute(s)
 	s.giveUpInbound()
-	s.subs, s.window, s.queue, s.zeros, s.inbound = nil, window{}, fifo{}, fifo{}, nil
+	s.subs, s.window, s.queue, s.zeros, s.inbound = subscriptions{}, window{}, fifo{}, nil, nil
 }
 
 // reroute offers what the session leaves unacknowledged of shared
@@ -244,7 +263,7 @@ func (b *Broker) allowedExpiry(seconds uint32) uint32 {
 // a lock held.
 type teller struct {
 	mu       sync.Mutex
-	idle     sync.Cond
+	idle     *sync.Cond // nil before anybody has waited
 	presence Presence
 	queue    []func(Presence)
 	busy     bool
@@ -275,7 +294,7 @@ func (e *teller) drain() {
 		e.mu.Lock()
 	}
 	e.busy, e.queue = false, nil
-	if e.idle.L != nil {
+	if e.idle != nil {
 		e.idle.Broadcast()
 	}
 }
@@ -288,8 +307,8 @@ func (e *teller) told() {
 	e.drain()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.idle.L == nil {
-		e.idle.L = &e.mu
+	if e.idle == nil && e.busy {
+		e.idle = sync.NewCond(&e.mu)
 	}
 	for e.busy {
 		e.idle.Wait()

@@ -141,7 +141,7 @@ func (b *Broker) info(s *session) (i SessionInfo, ok bool) {
 	if s.will != nil {
 		i.Will = s.will.msg.topic
 	}
-	for _, sub := range s.subs {
+	for sub := range s.subs.all() {
 		i.Subscriptions = append(i.Subscriptions, SubscriptionInfo{sub.filter, sub.qos, topic.IsShared(sub.filter)})
 	}
 	slices.SortFunc(i.Subscriptions, func(x, y SubscriptionInfo) int { return cmp.Compare(x.Filter, y.Filter) })

@@ -135,20 +135,17 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	if s.ended || s.conn.Load() != c {
 		return packet.UnspecifiedError, ""
 	}
-	old := s.subs[sub.filter]
-	if old == nil && len(s.subs) >= t.b.options.Limits.Subscriptions {
+	old := s.subs.get(sub.filter)
+	if old == nil && s.subs.len() >= t.b.options.Limits.Subscriptions {
 		return packet.QuotaExceeded, "too many subscriptions"
 	}
 	if old == nil && sub.where != nil && s.narrow() >= mostConditional {
 		return packet.QuotaExceeded, "too many subscriptions with a condition"
 	}
-	if s.subs == nil {
-		s.subs = make(map[string]*subscription, 1)
-	}
 	if !t.b.index.add(sub, old) {
 		return packet.QuotaExceeded, heldText
 	}
-	s.subs[sub.filter] = sub
+	s.subs.set(sub)
 	if old != nil && sub.handling == 1 {
 		sub.handling = 2
 	}
@@ -201,11 +198,11 @@ func (t *turn) dropSubscription(c *conn, filter string) packet.Reason {
 	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := s.subs[filter]
+	sub := s.subs.get(filter)
 	if sub == nil || s.conn.Load() != c {
 		return packet.NoSubscriptionExisted
 	}
-	delete(s.subs, filter)
+	s.subs.remove(filter)
 	t.b.index.remove(sub)
 	client := c.client
 	s.events.push(func(p Presence) { p.Unsubscribed(client, filter) })

@@ -11,9 +11,8 @@ import (
 // recipientsKept are the fields that hold recipients, and who fills them in.
 // Others would be nobody until somebody remembers to.
 var recipientsKept = map[string]string{
-	"broker.session.neighbours": "newSession; it never changes",
-	"commands/feed.event.to":    "Published, which is told them",
-	"broker.message.to":         "load and loadOwn; a turn's message has been through one of them",
+	"commands/feed.event.to": "Published, which is told them",
+	"broker.message.to":      "load and loadOwn; a turn's message has been through one of them",
 }
 
 // TestRecipientsAreSaidWhereTheyAreMade finds recipients that are nobody because
