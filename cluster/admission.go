@@ -67,3 +67,22 @@ func (r *Record) fitsKeys(other *Record, rotating []string) error {
 	}
 	return &Misfit{other.Node, fmt.Sprintf("%s in the data folder differ, or are not there; copy them from that bridge, or give this cluster another root if it is not the same one", strings.Join(files, ", "))}
 }
+
+// admit checks that this node fits to those that were there before it. The mutex is held.
+func (m *Membership) admit() error {
+	for _, p := range m.machine.peers {
+		if p.record.ended() || p.id == m.o.ID || m.machine.phase == member && p.record.Joined > m.machine.joined {
+			continue
+		}
+		if err := m.mine.fits(&p.record); err != nil {
+			return err
+		}
+		if err := m.mine.fitsKeys(&p.record, m.o.Rotating); err != nil && m.o.Working == All {
+			return err
+		} else if err != nil && !m.told[p.id] {
+			m.told[p.id] = true
+			m.o.Log.Warn("a bridge that takes over from the other could not open what that has sealed, nor know its API keys", "why", err)
+		}
+	}
+	return nil
+}

@@ -12,9 +12,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Records are the records of all topics, in the registry: what is written or deleted
-// with a revision is refused with 3003 unless that is the present one, and what is
-// created with 3002 if it is there.
+// Records are the records of all topics, in the registry. Update and Delete fail with
+// 3003 unless expect is the revision of the record, Create fails with 3002 if there is
+// a record.
 type Records interface {
 	Get(key string) (r *Record, revision uint64, ok bool)
 	All() iter.Seq2[string, *Record]
@@ -30,14 +30,14 @@ type Members interface {
 	Oldest() bool
 }
 
-// Owners know which bridge has a session that is kept, see package cluster/sessions.
+// Owners know the bridges that have the kept sessions, see package cluster/sessions.
 type Owners interface {
-	// Owners are the ids of the bridges, "" for sessions that are not kept: as this
-	// bridge knows or, if it must be certain, as it was decided when it was called.
+	// Owners returns the ids of the bridges, "" for a session that is not kept: what this
+	// bridge knows or, if certain, what was decided by the time of the call.
 	Owners(ctx context.Context, ids []broker.SessionID, certain bool) ([]string, error)
 }
 
-// A Local is the broker with the sessions of a bridge. See the methods of
+// A Local is the broker of this bridge, with its sessions. See the methods of
 // [broker.Broker].
 type Local interface {
 	Exclusive(yield func(id broker.SessionID, by protocol.Party, topic string) bool)
@@ -47,22 +47,22 @@ type Local interface {
 
 // Options say what [Holders] work with. All but Log are needed.
 type Options struct {
-	Self    cluster.Node // whose sessions they are
+	Self    cluster.Node // the process of this bridge
 	Records Records
-	// CatchUp returns when Records have all that was stored when it was called.
+	// CatchUp returns when Records have everything that was stored before the call.
 	CatchUp func(context.Context) error
 	Members Members
 	Owners  Owners
 	Log     *slog.Logger
 }
 
-// Holders are the sessions of one bridge that have topics alone: its
-// [broker.Exclusives].
+// Holders are the sessions of one bridge that have exclusive subscriptions. They are
+// the [broker.Exclusives] of its broker.
 type Holders struct {
 	o     Options
 	locks keylock.Locks
-	wake  chan struct{} // holds a token when something was given back
-	due   chan struct{} // holds a token when all records are to be looked at
+	wake  chan struct{} // holds a token while given has something new
+	due   chan struct{} // holds a token while all records are to be compared
 
 	mu    sync.Mutex
 	given []gift
@@ -72,15 +72,14 @@ type Holders struct {
 	running sync.WaitGroup
 }
 
-// A gift is a topic that a session does not have any more.
+// A gift is a topic that a session has given back, and whose record is yet to be deleted.
 type gift struct {
 	id    broker.SessionID
 	topic string
-	then  func() // nil if nobody waits
+	then  func() // called once the record is deleted; may be nil
 }
 
-// New returns the holders of a bridge. They give back what they lose once they have
-// started.
+// New returns the holders of a bridge. Records are deleted from [Holders.Start] on.
 func New(o Options) *Holders {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -97,15 +96,15 @@ func (h *Holders) Take(ctx context.Context, id broker.SessionID, by protocol.Par
 	if err = h.take(ctx, id, by, topic); err == nil {
 		return unlock, nil
 	}
-	if err != broker.ErrHeld && !h.local.HasExclusive(id, topic) { // it may be stored all the same
+	if err != broker.ErrHeld && !h.local.HasExclusive(id, topic) { // the record may be stored although that was not confirmed
 		h.Give(id, topic, nil)
 	}
 	unlock()
 	return nil, err
 }
 
-// take has the record of a topic name a session, and this process. The topic's lock is
-// held.
+// take makes the record of a topic name a session and this process. The lock of the
+// topic is held.
 func (h *Holders) take(ctx context.Context, id broker.SessionID, by protocol.Party, topic string) error {
 	key := keyOf(id.Space, topic)
 	record := &Record{Space: id.Space, Topic: topic, Client: id.Client, Process: h.o.Self, For: by}
@@ -120,7 +119,7 @@ func (h *Holders) take(ctx context.Context, id broker.SessionID, by protocol.Par
 		case r.session() == id:
 			_, err = h.o.Records.Update(ctx, key, record, revision)
 		default:
-			if err = h.vacant(ctx, key, revision); err == nil {
+			if err = h.invalid(ctx, key, revision); err == nil {
 				_, err = h.o.Records.Update(ctx, key, record, revision)
 			}
 		}
@@ -133,18 +132,19 @@ func (h *Holders) take(ctx context.Context, id broker.SessionID, by protocol.Par
 	}
 }
 
-// changed reports whether a record was not as it was expected to be.
+// changed reports whether a write failed because the record had another revision than
+// expected.
 func changed(err error) bool {
 	code := protocol.CodeOf(err)
 	return code == protocol.RevisionConflict || code == protocol.AlreadyExists || code == protocol.NotFound
 }
 
-// errChanged has the record be looked at again.
+// errChanged makes take read the record again.
 var errChanged = protocol.Errorf(protocol.RevisionConflict, "the record has changed")
 
-// vacant returns nil if a record of another session does not count, and
-// [broker.ErrHeld] if it does.
-func (h *Holders) vacant(ctx context.Context, key string, revision uint64) error {
+// invalid returns nil if the record of another session is invalid, and [broker.ErrHeld]
+// if it is valid.
+func (h *Holders) invalid(ctx context.Context, key string, revision uint64) error {
 	if err := h.o.CatchUp(ctx); err != nil {
 		return err
 	}
@@ -159,12 +159,12 @@ func (h *Holders) vacant(ctx context.Context, key string, revision uint64) error
 	return err
 }
 
-// counts reports whether a record counts, beyond doubt if it does not.
+// counts reports whether a record is valid. False is certain; true may be out of date.
 func (h *Holders) counts(ctx context.Context, r *Record) (bool, error) {
 	if h.o.Members.Alive(r.Process) {
 		return true, nil
 	}
-	if err := h.o.Members.Catchup(ctx); err != nil { // it may have joined without this bridge knowing yet
+	if err := h.o.Members.Catchup(ctx); err != nil { // the process may have joined a moment ago
 		return true, err
 	}
 	owners, err := h.o.Owners.Owners(ctx, []broker.SessionID{r.session()}, true)
@@ -178,7 +178,7 @@ func (h *Holders) counts(ctx context.Context, r *Record) (bool, error) {
 func (h *Holders) Enter(ctx context.Context, id broker.SessionID, by protocol.Party, topics []string) error {
 	for _, topic := range topics {
 		done, err := h.Take(ctx, id, by, topic)
-		if err == broker.ErrHeld { // [Holders.look] takes it away
+		if err == broker.ErrHeld { // [Holders.look] ends the subscription
 			h.Look()
 			continue
 		}
@@ -198,7 +198,8 @@ func (h *Holders) Give(id broker.SessionID, topic string, then func()) {
 	signal(h.wake)
 }
 
-// Look has all records looked at soon, since bridges have come or gone. It never waits.
+// Look makes all records be compared with the subscriptions soon, since bridges have
+// come or gone. It does not block.
 func (h *Holders) Look() { signal(h.due) }
 
 func signal(c chan struct{}) {

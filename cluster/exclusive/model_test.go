@@ -112,7 +112,7 @@ func (w registry) write(key string, r *Record, expect uint64) (uint64, error) {
 		w.records[key] = stored{r, w.clock}
 	}
 	if fault {
-		return 0, protocol.Errorf(protocol.StoreUnavailable, "nobody knows")
+		return 0, protocol.Errorf(protocol.StoreUnavailable, "the owners are not known")
 	}
 	return w.records[key].revision, nil
 }

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// retryAfter is the time after which is tried again what could not be stored.
+	// retryAfter is the time after which a write that failed is tried again.
 	retryAfter = 200 * time.Millisecond
-	// lookEvery is the interval at which all records are looked at, beside when
-	// bridges come and go.
+	// lookEvery is the interval at which all records are compared with the
+	// subscriptions; they are compared as well when bridges come or go.
 	lookEvery = time.Minute
-	// patience bounds one step.
+	// patience bounds the deletion of a record, and a comparison of all.
 	patience = 15 * time.Second
 )
 
-// Start has what a broker's sessions lose be given back, from now on.
+// Start begins to delete the records of what the sessions of a broker give back.
 func (h *Holders) Start(local Local) {
 	var run context.Context
 	run, h.stop = context.WithCancel(context.Background())
@@ -27,15 +27,15 @@ func (h *Holders) Start(local Local) {
 	h.Look()
 }
 
-// Close ends all work. What was not given back by then does not count any more when
-// this process is gone.
+// Close ends all work. Records that are not deleted by then become invalid when this
+// process ends.
 func (h *Holders) Close() {
 	h.stop()
 	h.running.Wait()
 }
 
-// tend gives back what was given, and looks at all records when bridges have come or
-// gone, until ctx ends.
+// tend deletes the records of what was given back, and compares all records when bridges
+// have come or gone, until ctx ends.
 func (h *Holders) tend(ctx context.Context) {
 	every := time.NewTicker(lookEvery)
 	defer every.Stop()
@@ -61,7 +61,8 @@ func (h *Holders) tend(ctx context.Context) {
 	}
 }
 
-// giveAll deletes the records of what was given back. It reports whether all are done.
+// giveAll deletes the records of what was given back, and reports whether all of them
+// are deleted.
 func (h *Holders) giveAll(ctx context.Context) bool {
 	h.mu.Lock()
 	given := h.given
@@ -81,7 +82,7 @@ func (h *Holders) giveAll(ctx context.Context) bool {
 	return len(left) == 0
 }
 
-// release deletes the record of a topic that a session does not have here any more. It
+// release deletes the record of a topic that a session of this bridge has given back. It
 // reports false if that has to be tried again.
 func (h *Holders) release(ctx context.Context, id broker.SessionID, topic string) bool {
 	key := keyOf(id.Space, topic)
@@ -93,7 +94,7 @@ func (h *Holders) release(ctx context.Context, id broker.SessionID, topic string
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		if h.local.HasExclusive(id, topic) { // again
+		if h.local.HasExclusive(id, topic) { // it has taken the topic again
 			return true
 		}
 		r, revision, there := h.o.Records.Get(key)
@@ -106,9 +107,9 @@ func (h *Holders) release(ctx context.Context, id broker.SessionID, topic string
 	}
 }
 
-// look has records and subscriptions agree, where a process has died between the one
-// and the other, or a bridge has worked alone meanwhile. It reports false if it has to be
-// tried again.
+// look makes records and subscriptions agree. They differ after a process has died
+// between writing the one and the other, and after a bridge has worked alone. It reports
+// false if it has to be tried again.
 func (h *Holders) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -116,8 +117,8 @@ func (h *Holders) look(ctx context.Context) bool {
 	return h.sweep(ctx) && ok
 }
 
-// ensure has a record name each session that has a topic alone here. One that finds
-// the topic to be another's loses it.
+// ensure writes the missing records of the exclusive subscriptions of this bridge. A
+// session loses its subscription if a valid record names another one.
 func (h *Holders) ensure(ctx context.Context) (ok bool) {
 	ok = true
 	h.local.Exclusive(func(id broker.SessionID, by protocol.Party, topic string) bool {
@@ -147,8 +148,8 @@ func (h *Holders) ensure(ctx context.Context) (ok bool) {
 	return ok
 }
 
-// sweep deletes records of this bridge's sessions that do not have their topics and, at
-// the oldest bridge, those that do not count any more.
+// sweep deletes the records of sessions of this bridge that do not have their topics. At
+// the oldest bridge it deletes all invalid records.
 func (h *Holders) sweep(ctx context.Context) (ok bool) {
 	var own []*Record
 	var ids []broker.SessionID
@@ -178,7 +179,7 @@ func (h *Holders) sweep(ctx context.Context) (ok bool) {
 	return ok
 }
 
-// bury deletes a record that does not count any more.
+// bury deletes a record if it is invalid.
 func (h *Holders) bury(ctx context.Context, key string) bool {
 	r, revision, there := h.o.Records.Get(key)
 	if !there {

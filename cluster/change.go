@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"cmp"
+	"reflect"
+)
+
+// update takes up what the machine has learned of a node. It is called with the
+// mutex, like all that follows.
+func (m *Membership) update(id string) {
+	switch {
+	case m.machine.phase == fenced:
+		by := m.machine.fencedBy
+		m.fail(&Verdict{Node: Node{m.o.ID, m.machine.epoch}, By: cmp.Or(by.By, by.ID)})
+	case m.machine.phase == member && m.machine.horizon >= m.machine.joined && !closed(m.entered):
+		if err := m.admit(); err != nil {
+			m.fail(err)
+			return
+		}
+		close(m.entered)
+	}
+	if closed(m.entered) && m.machine.oldest() && !closed(m.elected) {
+		close(m.elected)
+	}
+	m.compare(id)
+}
+
+// living is a node as the machine has it, if it lives.
+func (m *Membership) living(id string) (Member, bool) {
+	if id != m.o.ID {
+		p := m.machine.peers[id]
+		if p == nil || p.record.ended() {
+			return Member{}, false
+		}
+		return p.record.Member, true
+	}
+	self := m.mine.Member.clone()
+	self.Epoch, self.Joined, self.Revision = m.machine.epoch, m.machine.joined, m.machine.revision
+	return self, m.machine.phase == member
+}
+
+// compare tells those who watch what is different of a node from before.
+func (m *Membership) compare(id string) {
+	before, was := m.members[id]
+	now, is := m.living(id)
+	same := was && is && before.Epoch == now.Epoch
+	if !is {
+		delete(m.heard, id)
+	}
+	if was && !same {
+		m.watching.tell(Change{m.howEnded(before.Node), before})
+	}
+	switch {
+	case !is:
+		delete(m.members, id)
+		return
+	case !same:
+		m.watching.tell(Change{Joined, now})
+	case !sameWords(before, now):
+		m.watching.tell(Change{Told, now})
+	}
+	m.members[id] = now
+}
+
+// howEnded says whether a node has left or was declared dead.
+func (m *Membership) howEnded(n Node) ChangeKind {
+	if p := m.machine.peers[n.ID]; p != nil && p.record.Epoch == n.Epoch && p.record.State == Left {
+		return Departed
+	}
+	return Declared
+}
+
+// sameWords reports whether two records of a node say the same.
+func sameWords(a, b Member) bool {
+	a.Revision, b.Revision = 0, 0
+	return reflect.DeepEqual(a, b)
+}

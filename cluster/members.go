@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Self is this node.
+func (m *Membership) Self() Node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Node{m.o.ID, m.machine.epoch}
+}
+
+// Members are the living nodes, this one too, the oldest first.
+func (m *Membership) Members() []Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Member, 0, len(m.members))
+	for _, member := range m.members {
+		if member = member.clone(); m.stream != nil {
+			member.Age = (m.now() - m.heard[member.ID]).Milliseconds()
+		}
+		all = append(all, member)
+	}
+	slices.SortFunc(all, func(a, b Member) int { return cmp.Compare(a.Joined, b.Joined) })
+	return all
+}
+
+// Alive reports whether a node is a member. One that was declared dead, or has a
+// later epoch by now, is not.
+func (m *Membership) Alive(n Node) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	member, ok := m.members[n.ID]
+	return ok && member.Epoch == n.Epoch
+}
+
+// Shared reports whether other bridges may be nodes beside this one.
+func (m *Membership) Shared() bool { return m.stream != nil }
+
+// Catchup returns when this node knows of everybody who had joined when it was
+// called, and what they had said by then: a renewal that was sent after that is
+// stored after all of it, and was read. What this node was told to tell before is
+// in that renewal.
+func (m *Membership) Catchup(ctx context.Context) error {
+	if m.stream == nil {
+		return nil
+	}
+	called := m.now()
+	look := time.NewTicker(m.o.every / 10)
+	defer look.Stop()
+	for {
+		m.hurry()
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		m.mu.Lock()
+		sent, proof, horizon, over := m.machine.sent, m.machine.proof, m.machine.horizon, m.machine.phase == fenced
+		m.mu.Unlock()
+		if over {
+			return protocol.Errorf(protocol.StoreUnavailable, "this bridge is no member of the cluster any more")
+		}
+		// The renewal that was under way may have been stored before the call.
+		if sent > called && horizon >= proof {
+			return nil
+		}
+	}
+}
+
+// Keys are what the records of the living nodes have in Keys, by the id of the node.
+func (m *Membership) Keys() map[string]map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]map[string]string{m.o.ID: maps.Clone(m.mine.Keys)}
+	if m.machine == nil {
+		return all
+	}
+	for _, p := range m.machine.peers {
+		if _, lives := m.members[p.id]; lives && p.id != m.o.ID {
+			all[p.id] = maps.Clone(p.record.Keys)
+		}
+	}
+	return all
+}
+
+// Working says how many nodes of the cluster work at a time.
+func (m *Membership) Working() Working { return m.o.Working }
+
+// Elected is closed when this node is the oldest of the living: it then does
+// what exactly one does, and is the oldest as long as it lives.
+func (m *Membership) Elected() <-chan struct{} { return m.elected }
+
+// Oldest reports whether this node is the oldest of the living.
+func (m *Membership) Oldest() bool {
+	select {
+	case <-m.elected:
+		return true
+	default:
+		return false
+	}
+}
