@@ -82,6 +82,7 @@ func relayCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&program, "bridge", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
 	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
+	cmd.Flags().BoolVar(&o.Spread, "spread", false, "measure what a message costs with clients spread over three bridges, against one bridge alone")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
 	return cmd
 }

@@ -47,7 +47,11 @@ func writeDrained(w io.Writer, result json.RawMessage) error {
 		_, err := fmt.Fprintf(w, "%s was draining already\n", printable(d.ID))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s drains: %d clients go elsewhere within %d s; %s %s over\n",
-		printable(d.ID), d.Clients, d.Window, printable(strings.Join(d.Others, ", ")), map[bool]string{true: "takes", false: "take"}[len(d.Others) == 1])
+	clients := fmt.Sprintf("%d clients go", d.Clients)
+	if d.Clients == 1 {
+		clients = "1 client goes"
+	}
+	_, err := fmt.Fprintf(w, "%s drains: %s elsewhere within %d s; %s %s over\n",
+		printable(d.ID), clients, d.Window, printable(strings.Join(d.Others, ", ")), map[bool]string{true: "takes", false: "take"}[len(d.Others) == 1])
 	return err
 }

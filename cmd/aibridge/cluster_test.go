@@ -42,6 +42,7 @@ func TestADrainIsToldInASentence(t *testing.T) {
 	for result, want := range map[string]string{
 		`{"id":"b","epoch":9,"clients":3,"window_seconds":5,"others":["a"]}`:     "b drains: 3 clients go elsewhere within 5 s; a takes over\n",
 		`{"id":"b","epoch":9,"clients":0,"window_seconds":0,"others":["a","c"]}`: "b drains: 0 clients go elsewhere within 0 s; a, c take over\n",
+		`{"id":"b","epoch":9,"clients":1,"window_seconds":5,"others":["a"]}`:     "b drains: 1 client goes elsewhere within 5 s; a takes over\n",
 		`{"id":"b","epoch":9,"already":true,"others":[]}`:                        "b was draining already\n",
 	} {
 		var out bytes.Buffer

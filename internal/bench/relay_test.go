@@ -3,13 +3,14 @@
 package bench
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 )
 
 func TestRelayLoadsAreSound(t *testing.T) {
 	t.Parallel()
-	for _, s := range relayScenarios() {
+	for _, s := range append(relayScenarios(), spreadScenarios()...) {
 		if err := s.check(); err != nil {
 			t.Error(err)
 		}
@@ -32,5 +33,27 @@ func TestReceiversConnectElsewhereIfTold(t *testing.T) {
 	got, err = measure(t.Context(), s, here, o)
 	if err != nil || got.Received != 0 || got.Sent != 20 {
 		t.Errorf("received at another broker: %+v %v", got, err)
+	}
+}
+
+// TestClientsSpreadEvenly counts who is where, of publishers and their subscribers.
+func TestClientsSpreadEvenly(t *testing.T) {
+	t.Parallel()
+	var at target
+	for port := range uint16(3) {
+		at.spread = append(at.spread, netip.AddrPortFrom(netip.IPv6Loopback(), port+1))
+	}
+	pairs := make(map[[2]netip.AddrPort]int)
+	clients := spreadScenarios()[0].Publishers
+	for i := range clients {
+		pairs[[2]netip.AddrPort{at.at(false, i), at.at(true, i)}]++
+	}
+	if len(pairs) != 9 {
+		t.Errorf("clients are spread over %d pairs of bridges", len(pairs))
+	}
+	for pair, n := range pairs {
+		if n != clients/9 {
+			t.Errorf("%d are at %v", n, pair)
+		}
 	}
 }

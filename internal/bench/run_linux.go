@@ -20,8 +20,9 @@ type target struct {
 	web    netip.AddrPort // where it serves HTTP, if that is measured
 	silent bool           // it has no MQTT, and answers invocations itself
 
-	hears  netip.AddrPort // where those connect who receive, if it is elsewhere
-	beside []int          // processes whose processor time is the broker's, too
+	hears  netip.AddrPort   // where those connect who receive, if it is elsewhere
+	spread []netip.AddrPort // servers over which all clients spread evenly, if there are several
+	beside []int            // processes whose processor time is the broker's, too
 }
 
 // A rig is everything of one run.
@@ -159,19 +160,36 @@ func (r *rig) enlist(role *requester, c *conn) {
 }
 
 func (r *rig) dial(l *loop, kind string, index int, filter string, role role) (*conn, error) {
-	return r.dialAs(l, "bench-"+kind+"-"+strconv.Itoa(index), filter, role)
+	return r.dialAt(l, r.target.at(l == r.hearing, index), "bench-"+kind+"-"+strconv.Itoa(index), filter, role)
 }
 
 func (r *rig) dialAs(l *loop, clientID, filter string, role role) (*conn, error) {
+	return r.dialAt(l, r.target.at(l == r.hearing, 0), clientID, filter, role)
+}
+
+// at is where a client connects, by its number among those who receive, or who send.
+// Where they are spread, those who receive from the clients of one server are spread
+// too.
+func (t *target) at(hears bool, index int) netip.AddrPort {
+	n := len(t.spread)
+	switch {
+	case n > 0 && hears:
+		return t.spread[index/n%n]
+	case n > 0:
+		return t.spread[index%n]
+	case hears && t.hears.IsValid():
+		return t.hears
+	}
+	return t.address
+}
+
+func (r *rig) dialAt(l *loop, address netip.AddrPort, clientID, filter string, role role) (*conn, error) {
 	d := dialling{
-		address: r.target.address, version: r.target.version, clientID: clientID,
+		address: address, version: r.target.version, clientID: clientID,
 		filter: filter, qos: r.scenario.QoS, over: r.scenario.Over,
 	}
 	if d.over.isWeb() {
 		d.over = OverTCP // of the agent
-	}
-	if l == r.hearing && r.target.hears.IsValid() {
-		d.address = r.target.hears
 	}
 	if filter != "" {
 		d.receiveMaximum = r.scenario.ReceiveMaximum
