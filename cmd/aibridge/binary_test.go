@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 	_ = os.Unsetenv("AIBRIDGE_STORM") // the program refuses variables that mean nothing
 	parkedCalls = os.Getenv("AIBRIDGE_PARKED")
 	_ = os.Unsetenv("AIBRIDGE_PARKED")
+	earlierProgram = os.Getenv("AIBRIDGE_EARLIER")
+	_ = os.Unsetenv("AIBRIDGE_EARLIER")
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -63,6 +65,12 @@ func startBinary(t testing.TB, data string, flags ...string) *binary {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startProgram(t, path, data, flags...)
+}
+
+// startProgram is startBinary with a program that may be of another release.
+func startProgram(t testing.TB, path, data string, flags ...string) *binary {
+	t.Helper()
 	deadline := time.Now().Add(bridgetest.Patience)
 	for {
 		b := &binary{path: path, data: data, log: new(bytes.Buffer), ended: make(chan struct{})}

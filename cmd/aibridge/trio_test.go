@@ -80,9 +80,9 @@ func (c *trio) listen(t *testing.T, deadline time.Time) (ended *binary) {
 	}
 }
 
-// restart runs a bridge that has ended again, at other addresses.
+// restart runs a bridge that has ended again, by the same program, at other addresses.
 func (c *trio) restart(t *testing.T, i int) *binary {
 	t.Helper()
-	c.bridges[i] = startBinary(t, c.bridges[i].data, c.flags[i]...)
+	c.bridges[i] = startProgram(t, c.bridges[i].path, c.bridges[i].data, c.flags[i]...)
 	return c.bridges[i]
 }

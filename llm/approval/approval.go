@@ -107,6 +107,11 @@ type Record struct {
 	// Cancelled is the reason for which the task of the call was cancelled, "" if it was
 	// not.
 	Cancelled string `json:"cancelled,omitempty"`
+	// CallHash is the hash of the call once the approval of a kept call is used; Hash is
+	// empty then. A bridge of a release that does not know that the use of an approval
+	// begins the call takes it for another call than the one approved, and does not make it
+	// again but answers 4012.
+	CallHash string `json:"call_hash,omitempty"`
 	// UseFor is the time in ms for which an approval that was given is of use, 0 for that
 	// of all.
 	UseFor int64 `json:"use_for,omitempty"`
@@ -137,7 +142,7 @@ func (r *Record) answers(nonce string) bool {
 // use to anybody.
 func (r *Record) view() Approval {
 	v := r.Approval
-	v.Nonce, v.Votes, v.EscalatesAt = "", nil, r.escalatesAt()
+	v.Hash, v.Nonce, v.Votes, v.EscalatesAt = r.callHash(), "", nil, r.escalatesAt()
 	if r.State == Pending {
 		v.Nonce = nonceOf(r.Salt, r.Hash)
 	}
@@ -149,6 +154,9 @@ func (r *Record) view() Approval {
 	}
 	return v
 }
+
+// callHash is the hash of the call that the approval is about.
+func (r *Record) callHash() string { return cmp.Or(r.CallHash, r.Hash) }
 
 // view is the approval as others see it, with where it is decided.
 func (s *Service) view(r *Record) Approval {

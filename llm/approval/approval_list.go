@@ -52,7 +52,7 @@ var order = listing.Order[*Record]{
 func (p *ListParams) matches(r *Record, named listing.Finder) bool {
 	switch {
 	case p.State != "" && r.State != p.State, p.Over && !r.State.over(), p.Tool != "" && r.Tool != p.Tool,
-		p.Hash != "" && r.Hash != p.Hash, p.TraceID != "" && r.TraceID != p.TraceID:
+		p.Hash != "" && r.callHash() != p.Hash, p.TraceID != "" && r.TraceID != p.TraceID:
 		return false
 	}
 	return p.Find == "" || named.In(r.Tool, r.Title, r.Requester, string(r.Args))

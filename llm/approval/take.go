@@ -29,7 +29,7 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 	if err := s.given(r, ok, x); err != nil {
 		return err
 	}
-	changed := hashOf(t, x) != r.Hash
+	changed := hashOf(t, x) != r.callHash()
 	switch {
 	case r.State == Used && changed:
 		return protocol.Errorf(protocol.OutcomeUnknown, "the call was begun before the bridge stopped, and cannot be looked at again: it is declared differently now").
@@ -55,6 +55,7 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 		return s.reopen(ctx, again, revision)
 	}
 	used := *r
+	used.Hash, used.CallHash = "", r.Hash
 	if now := s.opts.Versions.Version(); now != r.Policy {
 		used.UsedUnder = now
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
@@ -135,6 +136,37 @@ func TestATaskRunsWhileItsCallIsMade(t *testing.T) {
 		if v.State != parked.Running || each.State != parked.Running {
 			t.Errorf("it is %s, and listed as %s", v.State, each.State)
 		}
+	}
+	close(goOn)
+	if said := w.ended(); said != "I heard rung" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+// A bridge of a release that does not know that the use of an approval begins its call
+// makes the call of a used approval again, unless that has another hash than the call.
+func TestACallThatHasBegunIsAnotherCallToEarlierReleases(t *testing.T) {
+	w := newWorld(t)
+	_, a := w.waits(t)
+	ringing, goOn := make(chan struct{}), make(chan struct{})
+	w.bell.during = func() {
+		close(ringing)
+		<-goOn
+	}
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	<-ringing
+	stored, _, _ := w.approvals.Get(a.ID)
+	if stored.State != approval.Used || stored.Hash == a.Hash {
+		t.Errorf("the approval is stored as %s, with the hash %q of the call %q", stored.State, stored.Hash, a.Hash)
+	}
+	if shown, err := w.shown(a.ID); err != nil || shown.Hash != a.Hash {
+		t.Errorf("it is shown with the hash %q: %v", shown.Hash, err)
+	}
+	list, err := w.desk.List(t.Context(), &commands.Call{Principal: alice}, approval.ListParams{Hash: a.Hash})
+	if err != nil || len(list.Approvals) != 1 {
+		t.Errorf("by its hash %d are found: %v", len(list.Approvals), err)
 	}
 	close(goOn)
 	if said := w.ended(); said != "I heard rung" {
