@@ -27,7 +27,7 @@ func TestEverySettingThatLeadsOutIsLeftOut(t *testing.T) {
 	})
 	slices.Sort(left)
 	want := strings.Fields(`
-		A2A.TrustedJWKS Approvals.AskAbout Approvals.ConsoleURL Audit.Arguments Audit.Level Hosts ID Log.Format
+		A2A.TrustedJWKS Approvals.AskAbout Approvals.ConsoleURL Approvals.People Audit.Arguments Audit.Level Hosts ID Log.Format
 		MCP.URL MQTT.TopicMetrics MQTT.UnixMode Origins PKI.KeyType PKI.Names PKI.PassphraseFile PKI.PublicURL Root
 		Runs.MCPServers Runs.Tools Security.Policies Sync Tools.Commands`)
 	for _, name := range left {

@@ -83,7 +83,7 @@ func (s *Service) decided(who *protocol.Principal, r *Record, p DecideParams) (*
 		if !r.readable() {
 			return nil, protocol.Errorf(protocol.InvalidState, "the arguments of the call cannot be read any more: nobody can agree to it").With("reason", "damaged")
 		}
-		if r.Editor == who.Party() && !s.opts.MayDecideEdited(who) {
+		if s.opts.People.same(r.Editor, who.Party()) && !s.opts.MayDecideEdited(who) {
 			return nil, protocol.Errorf(protocol.PermissionDenied, "you have changed the call; somebody else has to agree to it").
 				With("action", "approval:decide_edited").With("reason", "the editor is not the approver")
 		}

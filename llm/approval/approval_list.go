@@ -63,7 +63,7 @@ func (s *Service) awaits(who *protocol.Principal, r *Record) bool {
 	if s.mayDecide(who, r) != nil {
 		return false
 	}
-	_, err := r.seat(who)
+	_, err := r.seat(s.opts.People, who)
 	return r.State != Pending || err == nil
 }
 

@@ -22,34 +22,24 @@ func (d *Deciders) unlimited() bool { return len(d.Roles) == 0 && len(d.People) 
 // people have the same one, but a person and its substitute have. A substitute
 // of the requester has none, nor one of whoever has changed the call: it would act
 // on their behalf.
-func (d *Deciders) seats(who *protocol.Principal, r *Record) (list []string) {
-	person := who.Kind == protocol.KindOperator
-	switch {
-	case person && slices.Contains(d.People, who.ID):
-		list = append(list, who.ID)
-	case d.unlimited(), slices.ContainsFunc(d.Roles, who.HasRole):
-		list = append(list, seatOf(who))
+func (d *Deciders) seats(people People, who *protocol.Principal, r *Record) (list []string) {
+	own, person := people.of(who.Party()), who.Kind == protocol.KindOperator
+	isOwn := func(id string) bool { return person && people.named(id) == own }
+	if d.unlimited() || slices.ContainsFunc(d.Roles, who.HasRole) || slices.ContainsFunc(d.People, isOwn) {
+		list = append(list, own)
 	}
 	for _, absent := range slices.Sorted(maps.Keys(d.Substitutes)) {
-		if person && d.Substitutes[absent] == who.ID && slices.Contains(d.People, absent) && !r.concerns(absent) {
-			list = append(list, absent)
+		if isOwn(d.Substitutes[absent]) && slices.Contains(d.People, absent) && !r.concerns(people, absent) {
+			list = append(list, people.named(absent))
 		}
 	}
 	return list
 }
 
-// concerns reports whether a person wants the call, or has changed it.
-func (r *Record) concerns(person string) bool {
-	return person == r.Requester && r.Kind == protocol.KindOperator || person == r.Editor.ID && r.Editor.Kind == protocol.KindOperator
-}
-
-// seatOf is the place of somebody who has none by name: people have those of
-// their names.
-func seatOf(who *protocol.Principal) string {
-	if who.Kind == protocol.KindOperator {
-		return who.ID
-	}
-	return who.Party().String()
+// concerns reports whether a person, by one of its ids, wants the call, or has changed it.
+func (r *Record) concerns(people People, id string) bool {
+	name := people.named(id)
+	return name == people.of(r.party()) || name == people.of(r.Editor)
 }
 
 // An Agreement is a vote for a call as it is stored.
@@ -71,12 +61,12 @@ type Vote struct {
 func (r *Record) needs() int { return max(r.Needs, 1) }
 
 // seats are the places in which somebody may agree to the call at this time.
-func (r *Record) seats(who *protocol.Principal) []string {
-	list := r.Deciders.seats(who, r)
+func (r *Record) seats(people People, who *protocol.Principal) []string {
+	list := r.Deciders.seats(people, who, r)
 	if r.EscalatedAt == 0 || r.Escalation == nil {
 		return list
 	}
-	for _, seat := range r.Escalation.To.seats(who, r) {
+	for _, seat := range r.Escalation.To.seats(people, who, r) {
 		if !slices.Contains(list, seat) {
 			list = append(list, seat)
 		}
@@ -85,17 +75,17 @@ func (r *Record) seats(who *protocol.Principal) []string {
 }
 
 // seat is the first free place of somebody, or why there is none.
-func (r *Record) seat(who *protocol.Principal) (string, error) {
+func (r *Record) seat(people People, who *protocol.Principal) (string, error) {
 	taken := make(map[string]string, len(r.Agreed))
 	for _, a := range r.Agreed {
-		if a.Grant.By(who) {
+		if people.same(a.Grant.Party(), who.Party()) {
 			return "", protocol.Errorf(protocol.InvalidState, "you have approved it already; %d of %d have", len(r.Agreed), r.needs()).
 				With("state", string(r.State)).With("reason", "voted")
 		}
 		taken[a.Seat] = a.By
 	}
 	by := ""
-	for _, seat := range r.seats(who) {
+	for _, seat := range r.seats(people, who) {
 		if by = taken[seat]; by == "" {
 			return seat, nil
 		}
@@ -109,12 +99,12 @@ func (r *Record) seat(who *protocol.Principal) (string, error) {
 func (s *Service) agreedBy(who *protocol.Principal, r *Record, reason string) (*Record, error) {
 	next := *r
 	next.Agreed = s.standing(r)
-	seat, err := next.seat(who)
+	seat, err := next.seat(s.opts.People, who)
 	if err != nil {
 		return nil, err
 	}
 	vote := Vote{By: who.ID, At: ms(s.opts.Now()), Reason: reason}
-	if seat != seatOf(who) {
+	if seat != s.opts.People.of(who.Party()) {
 		vote.For = seat
 	}
 	next.Agreed = append(next.Agreed, Agreement{Vote: vote, Seat: seat, Grant: grant.Of(who)})
@@ -125,11 +115,14 @@ func (s *Service) agreedBy(who *protocol.Principal, r *Record, reason string) (*
 }
 
 // standing are the votes that still count: not those of somebody whose
-// credential was taken back, or who may not decide any more. A credential whose
-// time is over was good when it was used.
+// credential was taken back, or who may not decide any more, and one for each person. A
+// credential whose time is over was good when it was used.
 func (s *Service) standing(r *Record) []Agreement {
 	var list []Agreement
 	for _, a := range r.Agreed {
+		if slices.ContainsFunc(list, func(counted Agreement) bool { return s.opts.People.same(counted.Grant.Party(), a.Grant.Party()) }) {
+			continue
+		}
 		now, err := s.opts.Grants.Principal(a.Grant)
 		if err != nil && !grant.Expired(err) || err == nil && s.mayDecide(now, r) != nil {
 			continue
@@ -166,18 +159,18 @@ func (s *Service) mayDecide(who *protocol.Principal, r *Record) error {
 	switch {
 	case !s.opts.MayDecide(who, r.Space, r.ID):
 		return protocol.Errorf(protocol.PermissionDenied, "not allowed").With("action", approvalDecide.Action)
-	case r.wantedBy(who) && !s.opts.MayDecideOwn(who):
+	case s.wants(who, r) && !s.opts.MayDecideOwn(who):
 		return protocol.Errorf(protocol.PermissionDenied, "nobody approves what is done for itself").
 			With("action", "approval:decide_own").With("reason", "the requester is not the approver")
-	case len(r.seats(who)) == 0:
+	case len(r.seats(s.opts.People, who)) == 0:
 		return protocol.Errorf(protocol.PermissionDenied, "others decide about this call").
 			With("action", approvalDecide.Action).With("reason", "not one of the deciders")
 	}
 	return nil
 }
 
-// wantedBy reports whether a principal is the one that the call is for, or the
-// skill that asked the model for it.
-func (r *Record) wantedBy(who *protocol.Principal) bool {
-	return r.requestedBy(who) || r.Skill != "" && who.Kind == protocol.KindSkill && who.ID == string(r.Skill)
+// wants reports whether a principal is the one that the call is for, by whichever id, or
+// the skill that asked the model for it.
+func (s *Service) wants(who *protocol.Principal, r *Record) bool {
+	return s.opts.People.same(who.Party(), r.party()) || r.Skill != "" && who.Kind == protocol.KindSkill && who.ID == string(r.Skill)
 }

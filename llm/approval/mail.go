@@ -101,6 +101,7 @@ const mailAttempts = 4
 type postman struct {
 	Mailer
 	bridge string
+	people People
 	log    *slog.Logger
 	now    func() time.Time
 	pause  time.Duration // before the second attempt, doubled for each further one
@@ -117,7 +118,7 @@ func newPostman(o Options) *postman {
 		return nil
 	}
 	p := &postman{
-		Mailer: *o.Mail, bridge: o.BridgeID, log: o.Log, now: o.Now, pause: firstPause, wake: make(chan struct{}, 1),
+		Mailer: *o.Mail, bridge: o.BridgeID, people: o.People, log: o.Log, now: o.Now, pause: firstPause, wake: make(chan struct{}, 1),
 		line:   newLine(len(o.Mail.Spaces) == 1, func(l *letter) place { return place{l.view.Space, l.due} }),
 		shares: make(map[string]share), counts: newMailCounts(o.Registerer),
 	}
@@ -168,8 +169,8 @@ func (p *postman) recipients(r *Record) (to []mail.Address) {
 	}
 	add := func(id string) {
 		address, ok := p.People[id]
-		voted := slices.ContainsFunc(r.Agreed, func(a Agreement) bool { return a.Grant.ID == id })
-		if ok && !voted && !r.concerns(id) && !slices.Contains(to, address) {
+		voted := slices.ContainsFunc(r.Agreed, func(a Agreement) bool { return p.people.of(a.Grant.Party()) == p.people.named(id) })
+		if ok && !voted && !r.concerns(p.people, id) && !slices.Contains(to, address) {
 			to = append(to, address)
 		}
 	}

@@ -47,6 +47,7 @@ type Options struct {
 	LifeOf     map[string]time.Duration // Life by risk, in lower case
 	UseOf      map[string]time.Duration // Use by risk, in lower case
 	Rules      []Rule                   // who decides about which calls; the first that fits counts
+	People     People                   // of several ids; an id that is not there is a person
 	Keep       time.Duration            // how long those that are over can be looked at, default 7 days
 	MaxKept    int                      // of these, of one space, default 10 000
 	MaxOwnKept int                      // of these, of one requester, default 1000

@@ -18,22 +18,23 @@ import (
 // Settings say what models may not do without somebody agreeing, and how people
 // are asked.
 type Settings struct {
-	AskAbout      []string          `yaml:"ask_about" doc:"risks of capabilities that somebody must agree to before a model may use them, besides high and ask"`
-	WaitSeconds   int               `yaml:"wait_seconds" doc:"time that a call waits for a decision before it is parked, within its own time"`
-	LifeHours     int               `yaml:"life_hours" doc:"time for which a decision about a parked call is of use; 0 is 168, up to 2160, which is 90 days"`
-	LifeByRisk    map[string]int    `yaml:"life_hours_by_risk" doc:"the same by the risk of the capability, such as high: 24; in the file only"`
-	UseHours      int               `yaml:"use_hours" doc:"time for which an approval that was given is of use; a call that could not be made by then is asked about again; 0 is 24, up to 2160"`
-	UseByRisk     map[string]int    `yaml:"use_hours_by_risk" doc:"time for which an approval that was given is of use by the risk of the capability, such as high: 4; in the file only"`
-	WaitingOwn    int               `yaml:"waiting_own" doc:"calls of one principal that wait for approvals at once; 0 is 500"`
-	Waiting       int               `yaml:"waiting" doc:"calls of one space that wait for approvals at once; 0 is 20000"`
-	WaitingOwnKiB int               `yaml:"waiting_own_kib" doc:"KiB of conversations that are parked for one principal; 0 is 16384"`
-	WaitingKiB    int               `yaml:"waiting_kib" doc:"KiB of conversations that are parked for one space; 0 is 262144"`
-	Rules         []RuleSettings    `yaml:"rules" doc:"deciders about calls, by which call, and their time; the first that fits counts; in the file only"`
-	ConsoleURL    string            `yaml:"console_url" doc:"address at which people reach the console, such as https://bridge.example/: messages then have a link to the call"`
-	MCP           bool              `yaml:"mcp" doc:"offer people at MCP clients the tools approvals.list and approvals.decide: their model can then approve what it is told to"`
-	Mail          MailSettings      `yaml:"mail"`
-	AllowPrivate  bool              `yaml:"allow_private" doc:"tell webhooks at loopback and private addresses"`
-	Webhooks      []WebhookSettings `yaml:"webhooks" doc:"told of approvals by POST"`
+	AskAbout      []string            `yaml:"ask_about" doc:"risks of capabilities that somebody must agree to before a model may use them, besides high and ask"`
+	WaitSeconds   int                 `yaml:"wait_seconds" doc:"time that a call waits for a decision before it is parked, within its own time"`
+	LifeHours     int                 `yaml:"life_hours" doc:"time for which a decision about a parked call is of use; 0 is 168, up to 2160, which is 90 days"`
+	LifeByRisk    map[string]int      `yaml:"life_hours_by_risk" doc:"the same by the risk of the capability, such as high: 24; in the file only"`
+	UseHours      int                 `yaml:"use_hours" doc:"time for which an approval that was given is of use; a call that could not be made by then is asked about again; 0 is 24, up to 2160"`
+	UseByRisk     map[string]int      `yaml:"use_hours_by_risk" doc:"time for which an approval that was given is of use by the risk of the capability, such as high: 4; in the file only"`
+	WaitingOwn    int                 `yaml:"waiting_own" doc:"calls of one principal that wait for approvals at once; 0 is 500"`
+	Waiting       int                 `yaml:"waiting" doc:"calls of one space that wait for approvals at once; 0 is 20000"`
+	WaitingOwnKiB int                 `yaml:"waiting_own_kib" doc:"KiB of conversations that are parked for one principal; 0 is 16384"`
+	WaitingKiB    int                 `yaml:"waiting_kib" doc:"KiB of conversations that are parked for one space; 0 is 262144"`
+	Rules         []RuleSettings      `yaml:"rules" doc:"deciders about calls, by which call, and their time; the first that fits counts; in the file only"`
+	People        map[string][]string `yaml:"people" doc:"ids of the same person by its name, such as alice: [alice, oidc-5f7c]; a person has one vote; a principal that is no operator as space/kind/id; in the file only"`
+	ConsoleURL    string              `yaml:"console_url" doc:"address at which people reach the console, such as https://bridge.example/: messages then have a link to the call"`
+	MCP           bool                `yaml:"mcp" doc:"offer people at MCP clients the tools approvals.list and approvals.decide: their model can then approve what it is told to"`
+	Mail          MailSettings        `yaml:"mail"`
+	AllowPrivate  bool                `yaml:"allow_private" doc:"tell webhooks at loopback and private addresses"`
+	Webhooks      []WebhookSettings   `yaml:"webhooks" doc:"told of approvals by POST"`
 }
 
 // WebhookSettings name an address that is told of approvals.
@@ -64,7 +65,7 @@ type RuleSettings struct {
 const maxApprovals = 20
 
 // check tells fail the faults of a rule.
-func (r *RuleSettings) check(at string, fail func(format string, args ...any)) {
+func (r *RuleSettings) check(at string, people People, fail func(format string, args ...any)) {
 	within := func(name string, value, least, most int) {
 		if value < least || value > most {
 			fail("%s.%s: %d is not within %d and %d", at, name, value, least, most)
@@ -75,7 +76,11 @@ func (r *RuleSettings) check(at string, fail func(format string, args ...any)) {
 	within("use_hours", r.UseHours, 0, maxLifeHours)
 	within("remind_minutes", r.RemindMinutes, 0, maxLifeHours*60)
 	within("escalate_minutes", r.EscalateMinutes, 0, maxLifeHours*60)
-	seats := len(r.People) + len(r.EscalateTo.People)
+	named := make(map[string]bool)
+	for _, id := range slices.Concat(r.People, r.EscalateTo.People) {
+		named[people.named(id)] = true
+	}
+	seats := len(named)
 	switch {
 	case r.EscalateMinutes > 0 && r.EscalateTo.unlimited():
 		fail("%s.escalate_to: nobody is named", at)
@@ -154,8 +159,9 @@ func (c *Settings) Check(fail func(format string, args ...any)) {
 	within("waiting_own_kib", c.WaitingOwnKiB, 0, 16<<20)
 	within("waiting_kib", c.WaitingKiB, 0, 16<<20)
 	c.Mail.check(fail)
+	people := c.people(fail)
 	for i := range c.Rules {
-		c.Rules[i].check(fmt.Sprintf("approvals.rules[%d]", i), fail)
+		c.Rules[i].check(fmt.Sprintf("approvals.rules[%d]", i), people, fail)
 	}
 	if u, err := url.Parse(c.ConsoleURL); c.ConsoleURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "" || u.RawQuery != "") {
 		fail("approvals.console_url: is no http(s) URL of a page")
@@ -216,7 +222,7 @@ func (c *Settings) Apply(o Options) (Options, error) {
 	for _, risk := range c.AskAbout {
 		o.AskAbout = append(o.AskAbout, strings.ToLower(risk))
 	}
-	o.Console = c.console()
+	o.Console, o.People = c.console(), c.people(func(string, ...any) {}) // its faults were told
 	mailer, err := c.Mail.open()
 	if err != nil {
 		return o, fmt.Errorf("approvals.mail: %w", err)
