@@ -23,7 +23,7 @@ type Completions interface {
 	Complete(ctx context.Context, env tools.Environment, template, argument, typed string, given map[string]string, limit int) (values []string, more bool, err error)
 }
 
-// complete proposes values for an argument. The bridge's own prompts take none.
+// complete proposes values for an argument.
 func (d *Door) complete(ctx context.Context, env tools.Environment, r *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
 	p := r.Params
 	if p == nil || p.Ref == nil || p.Argument.Name == "" {
@@ -40,7 +40,7 @@ func (d *Door) complete(ctx context.Context, env tools.Environment, r *sdk.Compl
 	case prompt && among(d.opts.Foreign.Prompts(ctx, env), p.Ref.Name), !prompt && d.opts.Foreign.Owns(p.Ref.URI):
 		values, more, err = d.opts.Foreign.Complete(ctx, env, p.Ref.Name, p.Ref.URI, p.Argument.Name, p.Argument.Value, given, maxCompletions)
 	case prompt:
-		err = d.ownPrompt(ctx, env, p.Ref.Name)
+		values, more, err = d.completePrompt(ctx, env, p.Ref.Name, p.Argument)
 	default:
 		values, more, err = d.opts.Completions.Complete(ctx, env, p.Ref.URI, p.Argument.Name, p.Argument.Value, given, maxCompletions)
 	}
@@ -53,14 +53,13 @@ func (d *Door) complete(ctx context.Context, env tools.Environment, r *sdk.Compl
 	return result, nil
 }
 
-// ownPrompt says that a principal has no such prompt, if it is so. The manuals of skills
-// take no arguments: there is nothing to propose.
-func (d *Door) ownPrompt(ctx context.Context, env tools.Environment, name string) error {
+// completePrompt proposes values for an argument of a prompt of the bridge itself.
+func (d *Door) completePrompt(ctx context.Context, env tools.Environment, name string, argument sdk.CompleteParamsArgument) (values []string, more bool, err error) {
 	if d.opts.Prompts != nil {
-		own, err := d.opts.Prompts.List(ctx, env)
-		if err != nil || among(own, name) {
-			return err
-		}
+		values, more, err = d.opts.Prompts.Complete(ctx, env, name, argument.Name, argument.Value, maxCompletions)
 	}
-	return protocol.InvalidParam("ref.name", "is no prompt of yours")
+	if d.opts.Prompts == nil || protocol.CodeOf(err) == protocol.NotFound {
+		return nil, false, protocol.InvalidParam("ref.name", "is no prompt of yours")
+	}
+	return values, more, err
 }

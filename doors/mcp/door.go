@@ -78,8 +78,12 @@ type Argument struct {
 // Prompts are those that the environment's principal may use.
 type Prompts interface {
 	List(ctx context.Context, env tools.Environment) ([]Prompt, error)
-	// Text fails with 3001 for a prompt that is not there.
-	Text(ctx context.Context, env tools.Environment, name string) (Prompt, string, error)
+	// Text is a prompt with its arguments filled in. It fails with 3001 for a prompt that
+	// is not there, and with 1001 for arguments that are missing or wrong.
+	Text(ctx context.Context, env tools.Environment, name string, arguments map[string]string) (Prompt, string, error)
+	// Complete yields at most limit values of an argument that begin with what is typed, in
+	// order, and reports whether there are more.
+	Complete(ctx context.Context, env tools.Environment, name, argument, typed string, limit int) (values []string, more bool, err error)
 }
 
 // A Keeper keeps calls that somebody has to agree to, and returns what became of

@@ -211,11 +211,18 @@ func (recipes) List(context.Context, tools.Environment) ([]mcpdoor.Prompt, error
 	return []mcpdoor.Prompt{{Name: "weather", Title: "Weather", Description: "How to ask for the weather"}}, nil
 }
 
-func (recipes) Text(_ context.Context, _ tools.Environment, name string) (mcpdoor.Prompt, string, error) {
+func (recipes) Text(_ context.Context, _ tools.Environment, name string, _ map[string]string) (mcpdoor.Prompt, string, error) {
 	if name != "weather" {
 		return mcpdoor.Prompt{}, "", protocol.Errorf(protocol.NotFound, "no such prompt")
 	}
 	return mcpdoor.Prompt{Name: name, Description: "How to ask for the weather"}, "# Weather\nAsk kindly.", nil
+}
+
+func (recipes) Complete(_ context.Context, _ tools.Environment, name, argument, _ string, _ int) ([]string, bool, error) {
+	if name != "weather" {
+		return nil, false, protocol.Errorf(protocol.NotFound, "no such prompt")
+	}
+	return nil, false, nil
 }
 
 // A raw is a client that sends whatever a test wants.

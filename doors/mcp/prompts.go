@@ -42,7 +42,7 @@ func (d *Door) getPrompt(ctx context.Context, env tools.Environment, r *sdk.GetP
 	if name := r.Params.Name; among(d.opts.Foreign.Prompts(ctx, env), name) {
 		return d.getForeign(ctx, env, name, r.Params.Arguments)
 	}
-	p, text, err := d.opts.Prompts.Text(ctx, env, r.Params.Name)
+	p, text, err := d.opts.Prompts.Text(ctx, env, r.Params.Name, r.Params.Arguments)
 	if err != nil {
 		return nil, err
 	}

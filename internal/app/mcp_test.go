@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -558,5 +559,67 @@ func TestPromptsAreTheManualsOfSkills(t *testing.T) {
 	}
 	if p, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "safe"}); err == nil || !strings.Contains(err.Error(), "may not be called") {
 		t.Errorf("a prompt whose skill denies it: %v, %v", p, err)
+	}
+}
+
+// The arguments of the prompt of a skill are declared beside the params of the capability
+// by which its manual is read, and filled in by the bridge.
+func TestPromptsOfSkillsTakeArguments(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t)
+	agent := n.Dial(t, client.WithAgent(client.Agent{ID: "shelf"}))
+	_, err := agent.ServeSkill(t.Context(), client.Skill{ID: "lamp", Description: "Lights", Capabilities: []client.Capability{{
+		ID: "skill.document",
+		ParamsSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false,"$defs":{"prompt":{"type":"object","required":["room"],"properties":{
+			"room":{"type":"string","enum":["kitchen","cellar","kiosk"],"description":"room to light"},"mood":{"type":"string","default":"{room} as usual","maxLength":10},"agent_id":{"type":"string"}}}}}`),
+		Handler: client.Handle(func(context.Context, *client.Invocation, struct{}) (map[string]any, error) {
+			return map[string]any{"path": "SKILL.md", "text": "Light the {room}: {mood}. {unknown}", "sha256": "", "resources": []string{}}, nil
+		}),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcpClient(t, n, "", "", nil)
+	list, err := c.ListPrompts(t.Context(), nil)
+	if err != nil || len(list.Prompts) != 1 {
+		t.Fatalf("prompts: %v %+v", err, list)
+	}
+	var told []string
+	for _, a := range list.Prompts[0].Arguments {
+		told = append(told, fmt.Sprint(a.Name, " ", a.Required, " ", a.Description))
+	}
+	if want := []string{"room true room to light", "mood false ", "agent_id false "}; !slices.Equal(told, want) {
+		t.Errorf("its arguments are %q", told)
+	}
+	for name, test := range map[string]struct {
+		arguments map[string]string
+		text      string
+		fault     string
+	}{
+		"all":            {arguments: map[string]string{"room": "cellar", "mood": "{mood} dim"}, text: "Light the cellar: {mood} dim. {unknown}"},
+		"required alone": {arguments: map[string]string{"room": "kitchen"}, text: "Light the kitchen: {room} as usual. {unknown}"},
+		"none":           {fault: "arguments.room: is missing"},
+		"another value":  {arguments: map[string]string{"room": "garden"}, fault: "arguments.room: "},
+		"too long":       {arguments: map[string]string{"room": "cellar", "mood": "as bright as day"}, fault: "arguments.mood: "},
+		"unknown":        {arguments: map[string]string{"room": "cellar", "colour": "red"}, fault: "arguments.colour: is none of the prompt's"},
+	} {
+		p, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "lamp", Arguments: test.arguments})
+		switch {
+		case test.fault != "":
+			if err == nil || !strings.Contains(err.Error(), test.fault) {
+				t.Errorf("%s: %v, %v", name, p, err)
+			}
+		case err != nil || p.Messages[0].Content.(*sdk.TextContent).Text != test.text:
+			t.Errorf("%s: %v, %+v", name, err, p)
+		}
+	}
+	for typed, want := range map[[2]string]string{{"room", "ki"}: "[kiosk kitchen]", {"agent_id", "sh"}: "[shelf]", {"mood", ""}: "[]"} {
+		got, err := c.Complete(t.Context(), &sdk.CompleteParams{Ref: &sdk.CompleteReference{Type: "ref/prompt", Name: "lamp"}, Argument: sdk.CompleteParamsArgument{Name: typed[0], Value: typed[1]}})
+		if err != nil || fmt.Sprint(got.Completion.Values) != want {
+			t.Errorf("%v is completed by %v, %v", typed, got, err)
+		}
+	}
+	if _, err := c.Complete(t.Context(), &sdk.CompleteParams{Ref: &sdk.CompleteReference{Type: "ref/prompt", Name: "lamp"}, Argument: sdk.CompleteParamsArgument{Name: "colour"}}); err == nil || !strings.Contains(err.Error(), "is none of the prompt's") {
+		t.Errorf("an argument that is not there is completed: %v", err)
 	}
 }

@@ -66,7 +66,7 @@ var rooms = map[string][]string{
 	"llm/run/project":          {"protocol", "commands", "llm/run/mount", "vfs"},
 	"doors/a2a":                {"protocol", "commands", "internal/egress", "internal/fair", "internal/httpbody", "llm/tools", "llm/chat"},
 	"doors/mcp":                {"protocol", "commands", "internal/fair", "internal/httpbody", "llm/tools", "llm/chat", "llm/wire", "doors/mcp"},
-	"doors/mcp/offer":          {"protocol", "commands", "vfs", "llm/tools", "llm/chat", "doors/mcp"},
+	"doors/mcp/offer":          {"protocol", "commands", "registry/schema", "vfs", "llm/tools", "llm/chat", "doors/mcp"},
 	"doors/mcp/topic":          {"protocol", "broker", "doors/mcp"},
 	"doors/mcp/mqtt":           {"protocol", "broker", "doors/mcp", "llm/tools/servers"},
 	"doors/mqtt/check":         {"protocol", "broker", "registry/schema"},

@@ -16,14 +16,21 @@ import (
 // skill. The agent adds it to every skill that has a SKILL.md.
 const documentID protocol.CapabilityID = skill.ReservedPrefix + "document"
 
-func documentCapability(handle client.Handler) client.Capability {
+// documentCapability is the capability by which the documents of a skill are read. The
+// arguments of the prompt of the skill, which are filled in by the bridge and no params
+// of this capability, are declared as $defs.prompt.
+func documentCapability(arguments *skill.Schema, handle client.Handler) client.Capability {
+	defs := ""
+	if arguments != nil {
+		defs = `,"$defs":{"prompt":` + string(arguments.JSON()) + `}`
+	}
 	return client.Capability{
 		ID:          documentID,
 		Name:        "Documentation",
 		Description: "How to use this skill: its " + skill.DocumentFile + ", or a file under " + skill.ResourceDir + "/",
 		ParamsSchema: json.RawMessage(`{"type":"object","properties":{` +
 			`"path":{"type":"string","maxLength":512,"default":"` + skill.DocumentFile + `","description":"one of the resources of an earlier answer"}},` +
-			`"additionalProperties":false}`),
+			`"additionalProperties":false` + defs + `}`),
 		ResultSchema: json.RawMessage(`{"type":"object","properties":{` +
 			`"path":{"type":"string"},` +
 			`"text":{"type":"string","description":"the content, if it is text"},` +

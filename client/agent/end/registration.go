@@ -176,7 +176,7 @@ func (k *registrar) offerOf(s *skill.Skill) client.Skill {
 		})
 	}
 	if s.Documented && len(o.Capabilities) < skill.MaxCapabilities {
-		o.Capabilities = append(o.Capabilities, documentCapability(k.handle))
+		o.Capabilities = append(o.Capabilities, documentCapability(s.Prompt, k.handle))
 	}
 	return o
 }

@@ -50,6 +50,7 @@ type Manifest struct {
 	Capabilities []*Capability
 	Scenes       []protocol.SceneType // the kinds of scenes it is meant for
 	Endpoints    []string             // absolute URLs the skill can also be reached at
+	Prompt       *Schema              // of the arguments of its prompt, which is its SKILL.md; nil: none
 	Warnings     []*Problem           // oddities that were accepted
 }
 
@@ -141,7 +142,7 @@ func (d *decoder) metadata(m *Manifest, f *field) {
 }
 
 func (d *decoder) spec(m *Manifest, f *field) {
-	spec := d.fields(f.value, f.path, "type", "capabilities", "scenes", "endpoints")
+	spec := d.fields(f.value, f.path, "type", "capabilities", "scenes", "endpoints", "prompt")
 	if spec == nil {
 		return
 	}
@@ -167,6 +168,22 @@ func (d *decoder) spec(m *Manifest, f *field) {
 	for _, item := range d.list(spec.optional("endpoints"), 1, maxEndpoints) {
 		m.Endpoints = append(m.Endpoints, d.endpoint(item))
 	}
+	if f := spec.optional("prompt"); f != nil {
+		m.Prompt = d.prompt(f)
+	}
+}
+
+// maxArguments bounds the arguments of a prompt.
+const maxArguments = 50
+
+// prompt reads the arguments of the prompt of a skill, which are declared as parameters
+// are. Clients of MCP give texts.
+func (d *decoder) prompt(f *field) *Schema {
+	s := d.params(f)
+	if len(s.Properties()) > maxArguments {
+		d.fail(f, "has %d arguments, at most %d are allowed", len(s.Properties()), maxArguments)
+	}
+	return s
 }
 
 func (d *decoder) capability(f *field) *Capability {

@@ -347,3 +347,17 @@ spec:
 		t.Errorf("warned of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+func TestAPromptHasArguments(t *testing.T) {
+	const head = "apiVersion: skill.ooder.net/v1\nkind: Skill\nmetadata: {id: lamp, name: Lamp, description: Lights, version: 1.0.0}\nspec:\n  capabilities: [{id: light}]\n"
+	m, err := Parse("skill.yaml", []byte(head+"  prompt: [{name: room, type: string, required: true, enum: [kitchen, cellar]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(m.Prompt.JSON()), `{"type":"object","properties":{"room":{"type":"string","enum":["kitchen","cellar"]}},"required":["room"],"additionalProperties":false}`; got != want {
+		t.Errorf("it is %s", got)
+	}
+	if _, err := Parse("skill.yaml", []byte(head+"  prompt: room\n")); err == nil || !strings.Contains(err.Error(), "spec.prompt") {
+		t.Errorf("a prompt without arguments: %v", err)
+	}
+}

@@ -34,26 +34,70 @@ type documented struct {
 	Capabilities []json.RawMessage `json:"capabilities"`
 }
 
-// has reports whether the skill has a SKILL.md.
-func (d *documented) has() bool {
-	return slices.ContainsFunc(d.Capabilities, func(text json.RawMessage) bool {
+// manual is the schema of the params by which the SKILL.md of the skill is read, and
+// whether it has one.
+func (d *documented) manual() (params json.RawMessage, has bool) {
+	for _, text := range d.Capabilities {
 		var full struct {
-			ID string `json:"capability_id"`
+			ID     string          `json:"capability_id"`
+			Params json.RawMessage `json:"params_schema"`
 		}
 		var id string
-		return json.Unmarshal(text, &id) == nil && id == documentCapability || json.Unmarshal(text, &full) == nil && full.ID == documentCapability
-	})
+		if json.Unmarshal(text, &id) == nil && id == documentCapability || json.Unmarshal(text, &full) == nil && full.ID == documentCapability {
+			return full.Params, true
+		}
+	}
+	return nil, false
+}
+
+// form declares the arguments of the prompt, nil if it takes none.
+func (d *documented) form() *form {
+	params, _ := d.manual()
+	return formOf(params)
 }
 
 func (d *documented) prompt() mcpdoor.Prompt {
-	return mcpdoor.Prompt{Name: d.ID, Title: d.Name, Description: d.Description}
+	return mcpdoor.Prompt{Name: d.ID, Title: d.Name, Description: d.Description, Arguments: d.form().arguments()}
 }
 
 // List implements [mcpdoor.Prompts].
 func (m prompts) List(ctx context.Context, env tools.Environment) ([]mcpdoor.Prompt, error) {
 	var all []mcpdoor.Prompt
-	for cursor := ""; len(all) < maxPrompts; {
+	err := m.each(ctx, env, "", func(skill *documented) bool {
+		all = append(all, skill.prompt())
+		return len(all) < maxPrompts
+	})
+	if protocol.CodeOf(err) == protocol.PermissionDenied { // then there are none to see
+		return nil, nil
+	}
+	slices.SortFunc(all, func(x, y mcpdoor.Prompt) int { return strings.Compare(x.Name, y.Name) })
+	return all, err
+}
+
+// find is the skill whose prompt has a name; 3001 if there is none.
+func (m prompts) find(ctx context.Context, env tools.Environment, name string) (found *documented, err error) {
+	if name == "" || len(name) > 128 {
+		return nil, protocol.Errorf(protocol.NotFound, "there is no such prompt")
+	}
+	err = m.each(ctx, env, name, func(skill *documented) bool {
+		if skill.ID == name {
+			found = skill
+		}
+		return found == nil
+	})
+	if err == nil && found == nil {
+		err = protocol.Errorf(protocol.NotFound, "there is no such prompt")
+	}
+	return found, err
+}
+
+// each yields the skills that have a SKILL.md and say something about a text, "" for all.
+func (m prompts) each(ctx context.Context, env tools.Environment, text string, yield func(*documented) bool) error {
+	for cursor := ""; ; {
 		params := map[string]any{"limit": 1000, "capability": documentCapability}
+		if text != "" {
+			params["text"] = text
+		}
 		if cursor != "" {
 			params["cursor"] = cursor
 		}
@@ -61,29 +105,44 @@ func (m prompts) List(ctx context.Context, env tools.Environment) ([]mcpdoor.Pro
 			Skills []documented `json:"skills"`
 			Next   string       `json:"next_cursor"`
 		}
-		err := m.ask(ctx, env, "skill.discover", params, &page)
-		if protocol.CodeOf(err) == protocol.PermissionDenied { // then there are none to see
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
+		if err := m.ask(ctx, env, "skill.discover", params, &page); err != nil {
+			return err
 		}
 		for i := range page.Skills {
-			if page.Skills[i].has() {
-				all = append(all, page.Skills[i].prompt())
+			if _, has := page.Skills[i].manual(); has && !yield(&page.Skills[i]) {
+				return nil
 			}
 		}
 		if cursor = page.Next; cursor == "" {
-			break
+			return nil
 		}
 	}
-	slices.SortFunc(all, func(x, y mcpdoor.Prompt) int { return strings.Compare(x.Name, y.Name) })
-	return all, nil
+}
+
+// formOf declares the arguments of a prompt. It is nil for one that takes none, and for a
+// skill that the caller does not find: whether it may read of that is judged when it does.
+func (m prompts) formOf(ctx context.Context, env tools.Environment, name string) (*form, error) {
+	skill, err := m.find(ctx, env, name)
+	switch protocol.CodeOf(err) {
+	case protocol.NotFound, protocol.PermissionDenied:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return skill.form(), nil
 }
 
 // Text implements [mcpdoor.Prompts]. A client that gets a prompt reads as a
 // model does, and needs the same approvals.
-func (m prompts) Text(ctx context.Context, env tools.Environment, name string) (mcpdoor.Prompt, string, error) {
+func (m prompts) Text(ctx context.Context, env tools.Environment, name string, given map[string]string) (mcpdoor.Prompt, string, error) {
+	form, err := m.formOf(ctx, env, name)
+	if err != nil {
+		return mcpdoor.Prompt{}, "", err
+	}
+	if err := form.check(given); err != nil {
+		return mcpdoor.Prompt{}, "", err
+	}
 	arguments, err := json.Marshal(map[string]string{"skill_id": name})
 	if err != nil {
 		return mcpdoor.Prompt{}, "", err
@@ -102,5 +161,5 @@ func (m prompts) Text(ctx context.Context, env tools.Environment, name string) (
 	if err := json.Unmarshal(r.Output.Content, &document); err != nil {
 		return mcpdoor.Prompt{}, "", err
 	}
-	return mcpdoor.Prompt{Name: name, Description: "How to use the skill " + name}, document.Text, nil
+	return mcpdoor.Prompt{Name: name, Description: "How to use the skill " + name}, form.fill(document.Text, given), nil
 }
