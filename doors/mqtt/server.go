@@ -187,6 +187,11 @@ func (s *server) Disconnected(c *broker.Client, reason string) {
 func (s *server) Subscribed(c *broker.Client, filter string) {
 	s.Agents.Subscribed(c, filter)
 	s.joined(c, filter)
+	if told, ok := s.rulesOf(s.broker.Inner(filter)).(interface {
+		Subscribed(c *broker.Client, filter string)
+	}); ok {
+		told.Subscribed(c, filter)
+	}
 }
 
 // Unsubscribed implements [broker.Presence].

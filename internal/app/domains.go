@@ -15,6 +15,7 @@ import (
 	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
 	"github.com/aibridge/aibridge/doors/mqtt/cloudevents"
 	"github.com/aibridge/aibridge/doors/mqtt/delayed"
+	"github.com/aibridge/aibridge/doors/mqtt/queue"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/store"
@@ -71,6 +72,7 @@ type domains struct {
 	relay      *relaying                   // nil for a bridge that works alone
 	a2aCards   *store.Table[a2atopic.Card] // of agents on MQTT
 	delayed    *store.Table[delayed.Message]
+	queued     *store.Table[queue.Message]
 	plain      *plain // publications of programs that know nothing of the bridge
 }
 
@@ -99,6 +101,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.remote = newRemoteAgents(s)
 	d.a2aCards = store.NewTable[a2atopic.Card](s.Store, "a2acard")
 	d.delayed = store.NewTable[delayed.Message](s.Store, "delayed")
+	d.queued = store.NewTable[queue.Message](s.Store, "queued")
 	d.shadows = newShadows(s, d.agents)
 	d.links = newLinks(s, d, ring)
 	joinCentre(s, d)

@@ -74,9 +74,14 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 			return nil, err
 		}
 	}
+	queues := newQueues(s, d, &options)
 	server, err := mqttdoor.NewServer(options)
 	if err != nil {
 		return nil, err
+	}
+	if queues != nil {
+		queues.Attend(server)
+		s.life.Run("queues", queues.Run)
 	}
 	server.BeforeWrite(s.audit.Keep)
 	if d.relay != nil {

@@ -25,6 +25,7 @@ import (
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/doors/mqtt/check"
+	"github.com/aibridge/aibridge/doors/mqtt/queue"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/gate"
@@ -93,6 +94,7 @@ type Config struct {
 	Backup    backup.Settings       `yaml:"backup"`
 	Connect   connect.Settings      `yaml:"connect"`
 	Doors     Doors                 `yaml:"doors"`
+	Queues    []queue.Queue         `yaml:"queues" doc:"queues of messages that wait for workers; in the file only"`
 	Schemas   []check.Schema        `yaml:"schemas" doc:"JSON Schemas that the payloads of topics have to fit; in the file only"`
 	Links     []link.Config         `yaml:"links" doc:"other MQTT brokers, and what goes there and comes from them; in the file only"`
 	Sites     site.Settings         `yaml:"sites"`
@@ -190,6 +192,7 @@ func (c *Config) Check(known *commands.Set) error {
 	c.Connect.HomeAssistant.Check(c.Root, fail)
 	c.Doors.NATS.Check(c.Root, fail)
 	check.CheckSchemas(c.Schemas, fail)
+	queue.CheckQueues(c.Queues, fail)
 	link.Check(c.Links, c.Root, c.Dev, fail)
 	c.Sites.Check(c.Dev, fail)
 	c.Approvals.Check(fail)

@@ -43,6 +43,10 @@ func (c *Config) Show() []status.Setting {
 	for i := range c.Schemas {
 		schemas = append(schemas, c.Schemas[i].Topic)
 	}
+	queues := []string{}
+	for i := range c.Queues {
+		queues = append(queues, c.Queues[i].Name)
+	}
 	for i := range c.Links {
 		links = append(links, c.Links[i].Name)
 	}
@@ -59,6 +63,7 @@ func (c *Config) Show() []status.Setting {
 		status.Setting{Name: "sites.have", Value: sites, Changed: len(sites) > 0, About: "sites of this bridge, whose names nobody else uses; in the file only"},
 		status.Setting{Name: "tokens.issuers", Value: issuers, Changed: len(issuers) > 0, About: "issuers whose tokens are accepted; in the file only"},
 		status.Setting{Name: "schemas", Value: schemas, Changed: len(schemas) > 0, About: "JSON Schemas that the payloads of topics have to fit; in the file only"},
+		status.Setting{Name: "queues", Value: queues, Changed: len(queues) > 0, About: "queues of messages that wait for workers; in the file only"},
 		status.Setting{Name: "links", Value: links, Changed: len(links) > 0, About: "other MQTT brokers, and what goes there and comes from them; in the file only"},
 		status.Setting{Name: "mcp.servers", Value: servers, Changed: len(servers) > 0, About: "external MCP servers whose tools are offered; in the file only"},
 	)

@@ -34,7 +34,7 @@ var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "
 // emptiedTables are the others.
 var emptiedTables = []string{
 	"a2aagent", "a2acard", "agent", "announcer", "approval", "approvaltold", "auditchain", "batch", "cap", "cert-token", "chat", "data", "delayed", "dispatch", "effect", "estate", "exclusive", "group", "link", "llmspending", "llmspent",
-	"masterholder", "mcpserver", "namespace", "parked", "resource", "rollout", "rollout-part", "run", "runpackage", "scene", "skill", "skill-join", "skill-name", "state", "task", "vfsfile",
+	"masterholder", "mcpserver", "namespace", "parked", "queued", "resource", "rollout", "rollout-part", "run", "runpackage", "scene", "skill", "skill-join", "skill-name", "state", "task", "vfsfile",
 	"vfsgroup", "vfsremote",
 }
 
@@ -54,7 +54,7 @@ func isolated(c config.Config, folder, modelURL string) config.Config {
 	c.LLM.BaseURL, c.LLM.Model = modelURL, modelName
 	c.Approvals.Webhooks, c.Approvals.Mail = nil, approval.MailSettings{}
 	c.MCP.Servers, c.MCP.Devices, c.MCP.MQTT, c.MCP.Suggestions = nil, servers.DeviceSettings{}, "", nil
-	c.Runs.Folders, c.Links, c.Schemas, c.Sites = nil, nil, nil, site.Settings{}
+	c.Runs.Folders, c.Links, c.Schemas, c.Queues, c.Sites = nil, nil, nil, nil, site.Settings{}
 	c.A2A.On, c.A2A.URL, c.A2A.Push, c.A2A.Remote, c.A2A.MQTT = false, "", false, false, ""
 	c.VFS.Dir, c.VFS.Store = "", "auto"
 	c.Skills.AllowPrivate = true // the devices are on loopback

@@ -1,0 +1,266 @@
+// Package queue keeps messages for workers that may be away: those on the topic of a
+// queue wait in records until a client that has subscribed to $queue/NAME acknowledges
+// them, each one of them once. Where several bridges work, a record says which of them
+// has a message with a client.
+package queue
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Bounds of one message, of what is stored at once, and of all queues together, which
+// every bridge has in memory.
+const (
+	mostPayload     = 256 << 10
+	mostStoring     = 4096
+	mostAllMessages = 1_000_000
+	mostAllBytes    = 1 << 30
+)
+
+// A Server is what the keeper needs of the broker.
+type Server interface {
+	Handle(filter string, fn func(*broker.Publication))
+	Inspect(filter string, by broker.Inspector)
+	Borrowers(space protocol.SpaceID, filters []string, most int) bool
+	Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(taken bool)) bool
+}
+
+// Options of a keeper.
+type Options struct {
+	Queues []Queue
+	Table  records.Table[Message]
+	// MayHear is the right of a client to subscribe to a topic.
+	MayHear func(c *broker.Client, filter string) broker.Verdict
+	// Self names the process where several bridges work, "" elsewhere.
+	Self string
+	// Gone reports whether a process is beyond doubt not there any more; with Self only.
+	Gone       func(ctx context.Context, process string) bool
+	Registerer prometheus.Registerer
+	Log        *slog.Logger
+}
+
+// A Keeper keeps the messages of queues.
+type Keeper struct {
+	Options
+	queues  map[string]*Queue
+	expired prometheus.Counter
+	again   prometheus.Counter
+	server  Server
+	wake    chan struct{}
+	closing chan struct{}
+	working sync.WaitGroup
+
+	mu      sync.Mutex
+	open    bool
+	storing int
+	lines   map[lineKey]*line
+	total   int // messages of all lines
+	bytes   int
+}
+
+type lineKey struct {
+	queue string
+	space protocol.SpaceID
+}
+
+// Open makes a keeper of the records there are.
+func Open(o Options) *Keeper {
+	k := &Keeper{
+		Options: o, open: true, queues: make(map[string]*Queue), lines: make(map[lineKey]*line), wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		expired: prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_expired_total", Help: "Messages that nobody took from a queue in time."}),
+		again:   prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_returned_total", Help: "Messages that went back into a queue, since their worker left without acknowledging them."}),
+	}
+	for i := range o.Queues {
+		k.queues[o.Queues[i].Name] = &o.Queues[i]
+	}
+	o.Registerer.MustRegister(k.expired, k.again, figures{k})
+	o.Table.OnChange(k.note)
+	return k
+}
+
+// Attend has the keeper take the messages of a server's clients. Call it before the
+// server serves.
+func (k *Keeper) Attend(server Server) {
+	k.server = server
+	for _, q := range k.queues {
+		server.Inspect(q.Topic, func(i *broker.Inspection) broker.Verdict { return k.admit(q, i) })
+		server.Handle(q.Topic, func(p *broker.Publication) { k.take(q, p) })
+	}
+}
+
+func (k *Keeper) alert() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// note takes in a change of the records.
+func (k *Keeper) note(key string, old, now *Message) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old != nil && (now == nil || old.Queue != now.Queue || old.Space != now.Space) {
+		k.change(k.line(old), func(l *line) { l.remove(key) })
+	}
+	if now != nil {
+		k.change(k.line(now), func(l *line) { l.put(key, now) })
+		k.alert()
+	}
+}
+
+// change changes a line and keeps the sums; mu is held.
+func (k *Keeper) change(l *line, do func(*line)) {
+	messages, bytes := len(l.entries), l.bytes
+	do(l)
+	k.total += len(l.entries) - messages
+	k.bytes += l.bytes - bytes
+	if len(l.entries) == 0 {
+		delete(k.lines, lineKey{l.queue.Name, l.space})
+	}
+}
+
+// line is the line that a message is in; mu is held. Messages of a queue that is not
+// configured any more have one too, for which nobody works.
+func (k *Keeper) line(m *Message) *line {
+	key := lineKey{m.Queue, m.Space}
+	l := k.lines[key]
+	if l == nil {
+		q := k.queues[m.Queue]
+		if q == nil {
+			q = &Queue{Name: m.Queue}
+		}
+		l = &line{queue: q, space: m.Space, entries: make(map[string]*entry)}
+		k.lines[key] = l
+	}
+	return l
+}
+
+// admit refuses messages for which there is no room, before anybody hears of them.
+func (k *Keeper) admit(q *Queue, i *broker.Inspection) broker.Verdict {
+	space := i.Client.Principal().Home()
+	if q.Space != "" && q.Space != string(space) {
+		return broker.Verdict{}
+	}
+	if len(i.Payload) > mostPayload {
+		return broker.Verdict{Reason: tooLarge, Text: "a message of a queue may have 262144 bytes"}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	size := len(i.Topic) + len(i.Payload)
+	if k.storing >= mostStoring || k.total >= mostAllMessages || k.bytes+size > mostAllBytes {
+		return broker.Verdict{Reason: quotaExceeded, Text: "too many messages wait in the queues of the bridge"}
+	}
+	l := k.lines[lineKey{q.Name, space}]
+	if l == nil {
+		return broker.Verdict{}
+	}
+	if q.LastValue && l.entries[valueKey(&Message{Queue: q.Name, Space: space, Topic: i.Topic})] != nil {
+		return broker.Verdict{} // it takes the place of another one
+	}
+	if len(l.entries) >= q.Messages || l.bytes+size > q.Bytes {
+		return broker.Verdict{Reason: quotaExceeded, Text: "the queue " + q.Name + " is full"}
+	}
+	return broker.Verdict{}
+}
+
+// take has a publication stored. Its acknowledgement waits for that.
+func (k *Keeper) take(q *Queue, p *broker.Publication) {
+	if q.Space != "" && q.Space != string(p.Client.Principal().Home()) {
+		return
+	}
+	m := messageOf(q, p, time.Now())
+	key := valueKey(m)
+	if !q.LastValue {
+		id, err := uuid.NewV7()
+		if err != nil {
+			p.Hold()(broker.Verdict{Reason: implementation, Text: "no key for the message"})
+			return
+		}
+		key = id.String()
+	}
+	if !k.begin() {
+		p.Hold() // without an acknowledgement, so that the client sends it again
+		return
+	}
+	settle := p.Hold()
+	go k.store(q, key, m, settle)
+}
+
+func (k *Keeper) begin() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.open {
+		k.working.Add(1)
+		k.storing++
+	}
+	return k.open
+}
+
+func (k *Keeper) store(q *Queue, key string, m *Message, settle func(broker.Verdict)) {
+	defer k.working.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var err error
+	if q.LastValue {
+		err = k.replace(ctx, key, m)
+	} else {
+		_, err = k.Table.Create(ctx, key, m)
+	}
+	k.mu.Lock()
+	k.storing--
+	k.mu.Unlock()
+	if err != nil {
+		k.Log.Warn("a message of a queue is not stored", "queue", q.Name, "topic", m.Topic, "error", err)
+		settle(broker.Verdict{Reason: implementation})
+		return
+	}
+	settle(broker.Verdict{})
+}
+
+// replace stores the newest message of a topic, unless a newer one is there.
+func (k *Keeper) replace(ctx context.Context, key string, m *Message) error {
+	for {
+		old, revision, there := k.Table.Get(key)
+		var err error
+		switch {
+		case there && old.At > m.At:
+			return nil
+		case there:
+			_, err = k.Table.Update(ctx, key, m, revision)
+		default:
+			_, err = k.Table.Create(ctx, key, m)
+		}
+		if code := protocol.CodeOf(err); err == nil || code != protocol.RevisionConflict && code != protocol.AlreadyExists {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// Close waits until everything is stored that has come. Close the server before.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.mu.Lock()
+	k.open = false
+	k.mu.Unlock()
+	done := make(chan struct{})
+	go func() { k.working.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		close(k.closing)
+		return ctx.Err()
+	}
+}

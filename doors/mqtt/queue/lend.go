@@ -1,0 +1,220 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// interval is the time after which the keeper looks again for bridges that are gone, and
+// for workers that have room without having told; every sweep intervals also for
+// messages whose time is over.
+const (
+	interval = time.Second
+	sweep    = 30
+)
+
+// Run gives messages to workers until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for ticks := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.wake:
+		case <-tick.C:
+			k.tend(ctx, ticks%sweep == 0)
+			ticks++
+		}
+		for _, l := range k.busy() {
+			k.serve(ctx, l)
+		}
+	}
+}
+
+// busy lists the lines with messages that wait.
+func (k *Keeper) busy() (lines []*line) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lines {
+		if len(l.waiting) > 0 && k.queues[l.queue.Name] != nil {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// serve gives messages of a line to workers here while there are both.
+func (k *Keeper) serve(ctx context.Context, l *line) {
+	q := l.queue
+	for ctx.Err() == nil && k.server.Borrowers(l.space, q.filters(), q.Prefetch) {
+		e, at := k.first(l)
+		if e == nil {
+			return
+		}
+		m, revision, there := k.Table.Get(e.key)
+		if !there {
+			continue
+		}
+		if m.With != "" || m.At != at { // what is new of it will be told
+			k.release(l, e, at)
+			return
+		}
+		if m.over(time.Now()) {
+			k.drop(ctx, e.key, revision)
+			continue
+		}
+		if k.Self != "" {
+			var err error
+			m = m.held(k.Self)
+			if revision, err = k.Table.Update(ctx, e.key, m, revision); err != nil {
+				k.lost(l, e, at, err)
+				continue
+			}
+		}
+		done := func(taken bool) { k.working.Add(1); go k.settle(l, e, m, revision, taken) }
+		if !k.server.Lend(l.space, q.filters(), q.Prefetch, m.message(time.Now()), done) {
+			k.giveBack(ctx, l, e, m, revision)
+			return
+		}
+	}
+}
+
+// first is the first message of a line that nobody has.
+func (k *Keeper) first(l *line) (e *entry, at int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e = l.next(); e != nil {
+		at = e.at
+	}
+	return e, at
+}
+
+// lost is told that a message could not be made this bridge's: another one has it, or it
+// cannot be stored now.
+func (k *Keeper) lost(l *line, e *entry, at int64, err error) {
+	if code := protocol.CodeOf(err); code != protocol.RevisionConflict && code != protocol.NotFound {
+		k.Log.Warn("a message of a queue cannot be given out", "queue", l.queue.Name, "error", err)
+	}
+	k.release(l, e, at)
+}
+
+// release has a message wait again, unless it is gone, or a newer one has its place.
+func (k *Keeper) release(l *line, e *entry, at int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.entries[e.key] != e || e.at != at {
+		return
+	}
+	e.lent = false
+	if e.with == "" {
+		l.enqueue(e)
+	}
+}
+
+// giveBack has others take a message that nobody here takes.
+func (k *Keeper) giveBack(ctx context.Context, l *line, e *entry, m *Message, revision uint64) {
+	if k.Self != "" {
+		err := k.persist(ctx, func(ctx context.Context) error {
+			_, err := k.Table.Update(ctx, e.key, m.held(""), revision)
+			return err
+		})
+		if err != nil && ctx.Err() != nil {
+			return // whoever finds this process gone takes it
+		}
+	}
+	k.release(l, e, m.At)
+}
+
+// settle is told what became of a message that a worker was given.
+func (k *Keeper) settle(l *line, e *entry, m *Message, revision uint64, taken bool) {
+	defer k.working.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if !taken {
+		k.again.Inc()
+		k.giveBack(ctx, l, e, m, revision)
+		k.alert()
+		return
+	}
+	err := k.persist(ctx, func(ctx context.Context) error { return k.Table.Delete(ctx, e.key, revision) })
+	if err != nil {
+		k.Log.Warn("a message that a worker has acknowledged may be given to another one", "queue", m.Queue, "topic", m.Topic, "error", err)
+	}
+	k.alert() // there is room
+}
+
+// patience is the time that a write for a message is tried.
+const patience = 10 * time.Minute
+
+// persist writes until that succeeds, or what was to be changed is not there any more.
+func (k *Keeper) persist(ctx context.Context, write func(context.Context) error) error {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := write(ctx)
+		switch protocol.CodeOf(err) {
+		case protocol.NotFound, protocol.RevisionConflict:
+			return nil
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-k.closing:
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// drop deletes a message whose time is over.
+func (k *Keeper) drop(ctx context.Context, key string, revision uint64) {
+	if err := k.Table.Delete(ctx, key, revision); err == nil {
+		k.expired.Inc()
+	}
+}
+
+// tend takes messages up whose bridge is gone and, with all, drops those whose time is
+// over.
+func (k *Keeper) tend(ctx context.Context, all bool) {
+	now := time.Now()
+	gone := make(map[string]bool)
+	for _, key := range k.untended(all) {
+		m, revision, there := k.Table.Get(key)
+		switch {
+		case !there:
+		case m.With == "":
+			if m.over(now) {
+				k.drop(ctx, key, revision)
+			}
+		default:
+			if _, asked := gone[m.With]; !asked {
+				gone[m.With] = k.Self == "" || m.With != k.Self && k.Gone(ctx, m.With)
+			}
+			if gone[m.With] {
+				_, err := k.Table.Update(ctx, key, m.held(""), revision)
+				if err != nil && protocol.CodeOf(err) != protocol.RevisionConflict {
+					k.Log.Warn("a message of a queue that a bridge had which is gone waits", "queue", m.Queue, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// untended lists the keys of messages that another process has, or, with all, that no
+// client here has.
+func (k *Keeper) untended(all bool) (keys []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lines {
+		for key, e := range l.entries {
+			if !e.lent && (all || e.with != "") {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}

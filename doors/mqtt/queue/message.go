@@ -1,0 +1,81 @@
+package queue
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Message is the record of a message that waits in a queue, or that a worker has and
+// has not acknowledged.
+type Message struct {
+	Queue string           `json:"queue"`
+	Space protocol.SpaceID `json:"space"`
+	At    int64            `json:"at"`             // nanoseconds of Unix time: the place in the queue
+	Until int64            `json:"until"`          // nanoseconds of Unix time: it is dropped then
+	With  string           `json:"with,omitempty"` // the process of the bridge whose client has it, where several bridges work
+
+	Topic     string                  `json:"topic"`
+	Payload   []byte                  `json:"payload,omitempty"`
+	Expires   int64                   `json:"expires,omitempty"` // nanoseconds of Unix time, by Message Expiry; 0 never
+	Type      string                  `json:"type,omitempty"`
+	Respond   string                  `json:"respond,omitempty"`
+	Correlate []byte                  `json:"correlate,omitempty"`
+	User      []protocol.UserProperty `json:"user,omitempty"`
+}
+
+// messageOf is the record of a publication.
+func messageOf(q *Queue, p *broker.Publication, now time.Time) *Message {
+	m := &Message{
+		Queue: q.Name, Space: p.Client.Principal().Home(), At: now.UnixNano(), Until: now.Add(q.life()).UnixNano(),
+		Topic: p.Topic, Payload: bytes.Clone(p.Payload), Type: p.ContentType, Respond: p.ResponseTopic,
+		Correlate: bytes.Clone(p.CorrelationData), User: slices.Clone(p.UserProperties),
+	}
+	if p.Expiry > 0 {
+		m.Expires = now.Add(p.Expiry).UnixNano()
+	}
+	return m
+}
+
+func (m *Message) size() int {
+	n := len(m.Topic) + len(m.Payload) + len(m.Type) + len(m.Respond) + len(m.Correlate)
+	for _, u := range m.User {
+		n += len(u.Key) + len(u.Value)
+	}
+	return n
+}
+
+// over reports whether the message is dropped by now.
+func (m *Message) over(now time.Time) bool {
+	return m.Until <= now.UnixNano() || m.Expires != 0 && m.Expires <= now.UnixNano()
+}
+
+// held is the record with the name of the process that has the message, "" for none.
+func (m *Message) held(by string) *Message {
+	own := *m
+	own.With = by
+	return &own
+}
+
+// message is what a worker gets.
+func (m *Message) message(now time.Time) protocol.Message {
+	out := protocol.Message{
+		Topic: m.Topic, Payload: m.Payload, QoS: 1, ContentType: m.Type, ResponseTopic: m.Respond,
+		CorrelationData: m.Correlate, UserProperties: m.User,
+	}
+	if m.Expires != 0 {
+		out.Expiry = time.Duration(m.Expires - now.UnixNano())
+	}
+	return out
+}
+
+// valueKey is the key of the newest message of a topic.
+func valueKey(m *Message) string {
+	sum := sha256.Sum256([]byte(m.Queue + "\x00" + string(m.Space) + "\x00" + m.Topic))
+	return hex.EncodeToString(sum[:])
+}
