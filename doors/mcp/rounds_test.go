@@ -173,8 +173,17 @@ func TestACallGoesOnWhereItsClientWasAsked(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the call ended with %v", err)
 	}
-	if some := w.calls(t, "ada", "guide.both", canBoth, ""); len(some.Result.Requests) != 2 {
-		t.Errorf("two questions at once: %s", jsonOf(some))
+	both := w.calls(t, "ada", "guide.both", canBoth, "")
+	for rounds := 0; both.Result.Type == "input_required" && rounds < 2; rounds++ { // one, unless the machine is slow
+		answers := map[string]json.RawMessage{}
+		for k, r := range both.Result.Requests {
+			answers[k] = json.RawMessage(map[string]string{"elicitation/create": toAda, "sampling/createMessage": hello}[r.Method])
+		}
+		more := fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, both.Result.State, jsonOf(answers))
+		both = w.calls(t, "ada", "guide.both", canBoth, more)
+	}
+	if both.Result.Type != "complete" || !strings.Contains(both.Result.Content[0].Text, "Ada") || !strings.Contains(both.Result.Content[0].Text, "hello") {
+		t.Errorf("two questions at once: %s", jsonOf(both))
 	}
 	if samples := w.calls(t, "ada", "guide.both", `,"sampling":{}`, ""); len(samples.Result.Requests) != 1 || samples.key(t, "sampling/createMessage") == "" {
 		t.Errorf("a client without forms: %s", jsonOf(samples))
