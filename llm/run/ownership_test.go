@@ -66,6 +66,7 @@ type process struct {
 	failAt int // the write at which it fails, 0 for none
 	how    failure
 	dead   bool
+	over   bool          // it has failed, and its last write is made, if it is made before another process begins
 	failed chan struct{} // closed when it has failed
 	reads  int           // of logs that fail because the store is away
 	goOn   chan struct{} // closed to have one that pauses go on
@@ -88,16 +89,24 @@ func (p *process) write(make func() error) error {
 		return make()
 	}
 	defer close(p.failed)
+	defer p.end()
 	switch how {
 	case diesAfter:
 		_ = make()
 		return errDead
 	case pauses:
+		p.end()
 		p.failed <- struct{}{}
 		<-p.goOn
 		return make()
 	}
 	return errDead
+}
+
+func (p *process) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
 }
 
 type processLog struct {
@@ -247,7 +256,7 @@ func (p *process) begin() string {
 func (p *process) brings(id string) (atRest bool) {
 	eventually.Holds(p.town.t, "the run comes to rest, or the process fails", func() bool {
 		p.mu.Lock()
-		failed := p.failAt > 0 && p.writes >= p.failAt
+		failed := p.failAt > 0 && p.over
 		p.mu.Unlock()
 		r, _, ok := p.town.runs.Get(id)
 		atRest = ok && r.Phase != Running
