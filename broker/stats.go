@@ -82,10 +82,11 @@ func (s *stats) add(c *counts) {
 			s.sent[q].Add(c.sent[q])
 		}
 	}
-	if c.dropped|c.refused|c.overflowed|c.wills|c.connects != 0 {
+	if c.dropped|c.refused|c.overflowed|c.unwanted|c.wills|c.connects != 0 {
 		s.dropped.Add(c.dropped)
 		s.refusedPublish.Add(c.refused)
 		s.overflowed.Add(c.overflowed)
+		s.unwanted.Add(c.unwanted)
 		s.wills.Add(c.wills)
 		s.connects.Add(c.connects)
 	}
