@@ -130,7 +130,8 @@ func TestTheGuidesFormsOfParametersAreAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(guide), "```yaml\n")
+	_, rest, _ := strings.Cut(string(guide), "### Parameters and results\n")
+	_, rest, _ = strings.Cut(rest, "```yaml\n")
 	block, _, _ := strings.Cut(rest, "```")
 	forms := strings.Split(strings.TrimSpace(block), "\n\n")
 	if len(forms) != 3 {
