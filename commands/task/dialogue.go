@@ -67,15 +67,11 @@ func (s *Service) Standings(who *protocol.Principal) iter.Seq[*Standing] {
 	}
 }
 
-// Unfinished yields the tasks that messages began and that have not ended, of all
-// principals.
-func (s *Service) Unfinished() iter.Seq[*Standing] {
+// Dialogues yields the tasks that messages began, of all principals, in no order.
+func (s *Service) Dialogues() iter.Seq[*Standing] {
 	return func(yield func(*Standing) bool) {
 		for _, t := range s.Tasks.All() {
-			if t.Dialogue == nil || t.State.over() {
-				continue
-			}
-			if now := s.standing(t); !now.Over() && !yield(now) {
+			if t.Dialogue != nil && !yield(s.standing(t)) {
 				return
 			}
 		}

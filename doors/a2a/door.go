@@ -32,7 +32,7 @@ type Tasks interface {
 	Converse(ctx context.Context, call *commands.Call, d task.Dialogue, do func(context.Context) (json.RawMessage, error)) (protocol.TaskID, error)
 	Standing(who *protocol.Principal, id protocol.TaskID) (*task.Standing, error)
 	Standings(who *protocol.Principal) iter.Seq[*task.Standing]
-	Unfinished() iter.Seq[*task.Standing]
+	Dialogues() iter.Seq[*task.Standing]
 	Ended(id protocol.TaskID) <-chan struct{}
 	Note(ctx context.Context, id protocol.TaskID, edit func(json.RawMessage) (json.RawMessage, error)) error
 }
@@ -79,6 +79,11 @@ type Options struct {
 	Transport *http.Transport
 	// Refuses says why a URL may not be called, or "".
 	Refuses func(url string) string
+	// Node is this process among those that send notifications about the same tasks.
+	Node string
+	// Heir returns a function that reports whether this process tells of a task in place
+	// of a node that has ended.
+	Heir func(ctx context.Context) (func(node, thing string) bool, error)
 
 	URL         string // of the endpoint as clients know it; as they call it when empty
 	BridgeID    string
@@ -122,11 +127,15 @@ func New(o Options) *Door {
 	return d
 }
 
-// Run tells those that want to be told of tasks, until ctx ends.
+// Run sends push notifications, until ctx ends.
 func (d *Door) Run(ctx context.Context) error {
 	d.pushes.run(ctx)
 	return nil
 }
+
+// TakeOver has this process send the notifications of those that have ended, as far as
+// it is their heir.
+func (d *Door) TakeOver(ctx context.Context) error { return d.pushes.takeOver(ctx) }
 
 // A caller is the sender of a request, with the agent that it was sent to.
 type caller struct {

@@ -21,7 +21,9 @@ import (
 type notes struct {
 	History []Message    `json:"history,omitempty"`
 	Push    []PushConfig `json:"push,omitempty"`
-	Grant   grant.Grant  `json:"grant"` // of who began it, for those that are to be told after a restart
+	Teller  string       `json:"teller,omitempty"` // the process that sends notifications to these
+	Told    bool         `json:"told,omitempty"`   // they know the end
+	Grant   grant.Grant  `json:"grant"`            // of who began it, for those that are to be told after a restart
 }
 
 func notesOf(s *task.Standing) (n notes) {

@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,7 +57,7 @@ func newPushes(d *Door) *pushes {
 	return p
 }
 
-// run goes on with the tasks that there are, and ends with ctx.
+// run begins with the tasks of processes that have ended, and ends with ctx.
 func (p *pushes) run(ctx context.Context) {
 	if p.client == nil {
 		<-ctx.Done()
@@ -65,14 +66,8 @@ func (p *pushes) run(ctx context.Context) {
 	p.mu.Lock()
 	p.running = ctx
 	p.mu.Unlock()
-	for s := range p.door.opts.Tasks.Unfinished() {
-		kept := notesOf(s)
-		if len(kept.Push) == 0 {
-			continue
-		}
-		if who, err := p.door.opts.Grants.Principal(kept.Grant); err == nil { // otherwise its credential has ended
-			p.watch(tools.Environment{Principal: who, Space: who.Home()}, s.ID)
-		}
+	if err := p.takeOver(ctx); err != nil && ctx.Err() == nil {
+		p.door.opts.Log.Warn("push notifications of bridges that ended are not sent yet", "error", err)
 	}
 	<-ctx.Done()
 	p.mu.Lock()
@@ -80,6 +75,67 @@ func (p *pushes) run(ctx context.Context) {
 	p.mu.Unlock()
 	p.wg.Wait()
 	p.client.CloseIdleConnections()
+}
+
+// takeOver sends the notifications of tasks whose teller has ended, as far as this
+// process is its heir, and those that it is to send itself and does not.
+func (p *pushes) takeOver(ctx context.Context) error {
+	if p.client == nil {
+		return nil
+	}
+	var owed []*task.Standing
+	for s := range p.door.opts.Tasks.Dialogues() {
+		// Most have no receivers, and notes can be long.
+		if bytes.Contains(s.Dialogue.Notes, []byte(`"push":[`)) && notesOf(s).owes(s) {
+			owed = append(owed, s)
+		}
+	}
+	if len(owed) == 0 {
+		return nil
+	}
+	inherits, err := p.door.opts.Heir(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range owed {
+		kept := notesOf(s)
+		if kept.Teller != p.door.opts.Node && kept.Teller != "" && !inherits(kept.Teller, "a2a/"+string(s.ID)) {
+			continue
+		}
+		who, err := p.door.opts.Grants.Principal(kept.Grant)
+		if err != nil { // its credential has ended
+			continue
+		}
+		mine, err := p.claim(ctx, s.ID, kept.Teller)
+		if err != nil {
+			return err
+		}
+		if mine {
+			p.watch(tools.Environment{Principal: who, Space: who.Home()}, s.ID)
+		}
+	}
+	return nil
+}
+
+// owes reports whether somebody is still to be told of a task. Those of a release that
+// named no teller are not told of an end again.
+func (n notes) owes(s *task.Standing) bool {
+	return len(n.Push) > 0 && !n.Told && (n.Teller != "" || !s.Over())
+}
+
+// claim makes this process the teller of a task in place of another one, and reports
+// whether it is.
+func (p *pushes) claim(ctx context.Context, id protocol.TaskID, from string) (mine bool, err error) {
+	if from == p.door.opts.Node {
+		return true, nil
+	}
+	err = p.door.opts.Tasks.Note(ctx, id, edited(func(n *notes) error {
+		if mine = n.Teller == from; mine {
+			n.Teller = p.door.opts.Node
+		}
+		return nil
+	}))
+	return mine && err == nil, err
 }
 
 // watch has those told that want to be told of a task.
@@ -108,26 +164,42 @@ func (p *pushes) follow(ctx context.Context, env tools.Environment, id protocol.
 		if err != nil {
 			return
 		}
-		again = p.hear(ctx, env, id, l)
+		var over bool
+		over, again = p.hear(ctx, env, id, l)
 		leave()
+		if over {
+			p.settle(ctx, id)
+		}
 	}
 }
 
-// hear tells what a listener hears, and reports whether it was cut off before the end.
-func (p *pushes) hear(ctx context.Context, env tools.Environment, id protocol.TaskID, l *listener) (cut bool) {
+// hear tells what a listener hears, and reports whether that was all, or it was cut off
+// before the end.
+func (p *pushes) hear(ctx context.Context, env tools.Environment, id protocol.TaskID, l *listener) (over, cut bool) {
 	for {
 		select {
 		case <-ctx.Done():
-			return false
+			return false, false
 		case event, ok := <-l.events:
 			if !ok {
-				return l.slow
+				return false, l.slow
 			}
 			p.tell(ctx, env, id, &event)
 			if event.state().terminal() {
-				return false
+				return ctx.Err() == nil, false
 			}
 		}
+	}
+}
+
+// settle notes that all were told of the end. Without the note they are told again.
+func (p *pushes) settle(ctx context.Context, id protocol.TaskID) {
+	err := p.door.opts.Tasks.Note(ctx, id, edited(func(n *notes) error {
+		n.Told = true
+		return nil
+	}))
+	if err != nil && ctx.Err() == nil {
+		p.door.opts.Log.Warn("the last push notification may be sent again", "task", id, "error", err)
 	}
 }
 
@@ -241,7 +313,10 @@ func (p *pushes) add(ctx context.Context, c *caller, s *task.Standing, config Pu
 		config.ID = uuid.NewString()
 	}
 	config.Task, config.Tenant = "", ""
+	teller := ""
 	err := p.door.opts.Tasks.Note(ctx, s.ID, edited(func(n *notes) error {
+		n.Teller, n.Told = cmp.Or(n.Teller, p.door.opts.Node), false
+		teller = n.Teller
 		n.Push = slices.DeleteFunc(n.Push, func(one PushConfig) bool { return one.ID == config.ID })
 		if len(n.Push) >= maxConfigs {
 			return protocol.Errorf(protocol.LimitReached, "a task has at most %d configurations", maxConfigs).With("limit", maxConfigs)
@@ -252,7 +327,9 @@ func (p *pushes) add(ctx context.Context, c *caller, s *task.Standing, config Pu
 	if err != nil {
 		return nil, err
 	}
-	p.watch(c.env, s.ID)
+	if teller == p.door.opts.Node {
+		p.watch(c.env, s.ID)
+	} // else that one tells this receiver, too
 	return config.of(s, c), nil
 }
 

@@ -82,7 +82,7 @@ func (d *Door) begin(ctx context.Context, c *caller, s *sending, p *plan) (proto
 	if m.Context == "" {
 		m.Context = uuid.NewString()
 	}
-	kept := notes{History: []Message{m}, Grant: grant.Of(c.who())}
+	kept := notes{History: []Message{m}, Grant: grant.Of(c.who()), Teller: d.opts.Node}
 	if s.push != nil {
 		config := *s.push
 		if config.ID == "" {

@@ -42,6 +42,7 @@ func openA2A(s *state, d *domains, server *broker.Broker, router *commands.Route
 		return
 	}
 	s.life.Run("push notifications of A2A", door.Run)
+	s.life.Run("push notifications of bridges that ended", func(ctx context.Context) error { return retellPushes(ctx, s, door) })
 	mounts[a2adoor.Path], mounts[a2adoor.Path+"/"] = door, door
 	mounts[a2adoor.CardPath] = door.Card()
 }
@@ -66,6 +67,8 @@ func conversations(s *state, d *domains, router *commands.Router, name string) a
 		MaxBytes:     s.config.Limits.Payload,
 		Leaving:      s.leaving,
 		Log:          s.log,
+		Node:         s.owner(),
+		Heir:         s.heir,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/cluster/estate"
+	a2adoor "github.com/aibridge/aibridge/doors/a2a"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/run"
 )
@@ -141,6 +142,16 @@ func retellWebhooks(ctx context.Context, s *state, approvals *approval.Service) 
 	return afterEach(ctx, s, func() {
 		if err := approvals.Retell(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("webhooks are not told yet what bridges that ended were to tell", "error", err)
+		}
+	})
+}
+
+// retellPushes has this bridge send the push notifications of A2A that bridges which
+// ended were to send, until ctx ends.
+func retellPushes(ctx context.Context, s *state, door *a2adoor.Door) error {
+	return afterEach(ctx, s, func() {
+		if err := door.TakeOver(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("push notifications of bridges that ended are not sent yet", "error", err)
 		}
 	})
 }
