@@ -125,9 +125,10 @@ func (s *Service) send(a *attempt) *failure {
 	switch {
 	case err != nil:
 		return &failure{err: protocol.AsError(err), again: always}
-	case !delivered:
-		// A session that just went may still get it when it comes back.
+	case !delivered && w.Bridge == (Bridge{}) && w.Topics.Request != "":
 		s.cancel(a.ctx, &a.exchange, r.Call, "not delivered in time")
+		return a.target().justLeft()
+	case !delivered:
 		return a.target().unreachable()
 	}
 	return nil

@@ -50,7 +50,8 @@ type answerHead struct {
 }
 
 type missedHead struct {
-	ID string `json:"id"`
+	ID     string `json:"id"`
+	Queued bool   `json:"queued,omitempty"` // in the session of an agent that just went
 }
 
 // say encodes a message: its kind, the length of the head, the head, the rest.
@@ -127,7 +128,7 @@ func (s *Service) Said(from Bridge, message []byte) bool {
 		if json.Unmarshal(head, &h) != nil {
 			return false
 		}
-		s.missed(from, h.ID)
+		s.missed(from, &h)
 	default:
 		return false
 	}
@@ -138,35 +139,36 @@ func (s *Service) Said(from Bridge, message []byte) bool {
 // one. It is told when the agent is not.
 func (s *Service) handed(from Bridge, h *requestHead, envelope []byte) {
 	key := AgentKey{h.Space, h.Agent}
-	delivered := false
+	delivered, queued := false, false
 	if agent, ok := s.opts.Directory.Agent(key); ok {
 		if _, told := s.opts.Others.Asker(h.ID); !told && !h.Notice {
 			s.handovers.note(h.ID, from)
 		}
 		d := &delivery{raw: envelope, expiry: time.Duration(h.Expiry) * time.Millisecond, caller: h.Caller, parent: h.Parent, notice: h.Notice}
 		d.envelope.Metadata.TraceID = h.Trace
-		delivered = s.deliverHere(&exchange{id: h.ID, Peer: Peer{Agent: agent}}, d)
+		delivered, queued = s.deliverHere(&exchange{id: h.ID, Peer: Peer{Agent: agent}}, d)
 	}
 	if !delivered && !h.Notice {
-		s.opts.Others.Say(from, say(saidMissed, missedHead{h.ID}, nil))
+		s.opts.Others.Say(from, say(saidMissed, missedHead{ID: h.ID, Queued: queued}, nil))
 	}
 }
 
 // deliverHere sends a request by a connection with this bridge. A mere notice may wait in
-// a session.
-func (s *Service) deliverHere(e *exchange, d *delivery) bool {
+// a session; another request does, and is queued, if the agent goes at this moment.
+func (s *Service) deliverHere(e *exchange, d *delivery) (delivered, queued bool) {
 	w, ok := s.opts.Directory.WayHere(e.Agent.Key())
 	if !ok && d.notice {
 		w, ok = Way{Topics: TopicsOf(s.opts.Topics, e.Agent.Key().ID)}, true
 	}
 	if !ok || w.Topics.Request == "" && w.Line == nil {
-		return false
+		return false, false
 	}
 	delivered, err := s.deliver(context.Background(), e, w, d)
 	if err != nil {
 		s.log.Debug("request of another bridge not sent", "agent", e.agentID(), "error", err)
+		return false, false
 	}
-	return err == nil && delivered
+	return delivered, !delivered && w.Topics.Request != ""
 }
 
 // handedBack takes what an agent said that is connected to another bridge.
@@ -204,9 +206,9 @@ func (s *Service) senderOf(h *answerHead) Sender {
 }
 
 // missed takes that a request which was handed to a bridge did not get to its
-// agent.
-func (s *Service) missed(from Bridge, id string) {
-	e := s.exchanges.handedTo(from, id)
+// agent, and perhaps waits for it there.
+func (s *Service) missed(from Bridge, h *missedHead) {
+	e := s.exchanges.handedTo(from, h.ID)
 	defer e.release()
 	if e == nil {
 		return
@@ -215,8 +217,11 @@ func (s *Service) missed(from Bridge, id string) {
 		w.undelivered()
 		return
 	}
-	if s.exchanges.end(e, outcome{failure: e.target().unreachable()}) {
-		// A session that just went may still get it when it comes back.
+	f := e.target().unreachable()
+	if h.Queued {
+		f = e.target().justLeft()
+	}
+	if s.exchanges.end(e, outcome{failure: f}) {
 		s.cancel(context.Background(), e, e.call, "not delivered in time")
 	}
 }

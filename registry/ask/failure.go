@@ -91,6 +91,14 @@ func (t target) unreachable() *failure {
 	return t.fail(protocol.AgentOffline, always, "is offline")
 }
 
+// justLeft is the failure for an agent that went when it was asked: the request is in its
+// session, and arrives before its cancellation if the agent comes back.
+func (t target) justLeft() *failure {
+	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "went away when it was asked, and may get the request when it comes back")
+	f.open = true
+	return f
+}
+
 // gone is the failure for what went away with the request.
 func (t target) gone(reason string) *failure {
 	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "went away before it answered: %s", reason)
