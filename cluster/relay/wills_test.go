@@ -170,6 +170,10 @@ func TestASessionGetsAWillOnceWhereItIsKnown(t *testing.T) {
 	if err := d.Disconnect(&paho.Disconnect{}); err != nil {
 		t.Fatal(err)
 	}
+	eventually.Holds(t, "the session has no client", func() bool {
+		info, _ := c.node("b").Session(w.id)
+		return !info.Connected
+	})
 	lost, will := m.mourned()
 	before := m.journal.Copy()
 	_ = lost.Close()
