@@ -41,7 +41,8 @@ type consumer struct {
 	delivered uint64 // messages so far, by the server's count
 	last      uint64 // the sequence of the last message, or the one before the first
 	watch     lookout
-	left      uint64 // messages in the stream after the last one read
+	patience  time.Duration // with a server that delivers nothing though messages are left
+	left      uint64        // messages in the stream after the last one read
 }
 
 // A message is one message of a stream.
@@ -69,7 +70,7 @@ func consume(ctx context.Context, l *connection, stream string, from uint64, pat
 		return nil, err
 	}
 	c := &consumer{session: session, line: l, conn: l.conn, js: js, stream: stream, from: max(from, 1), sub: sub, alive: func() {}}
-	c.last, c.watch.told = c.from-1, make(chan looked, 1)
+	c.last, c.watch.told, c.patience = c.from-1, make(chan looked, 1), lagPatience
 	c.ctx, c.cancel = session.during(ctx)
 	// Unsubscribing wakes a reader that waits in step.
 	context.AfterFunc(c.ctx, func() { _ = sub.Unsubscribe() })
@@ -144,6 +145,9 @@ func (c *consumer) drain(f func(message) error) error {
 			if _, err := one(); err != nil {
 				return err
 			}
+			if time.Since(heard) > c.patience {
+				return errLags
+			}
 		}
 		end, exhausted, err := c.end(last)
 		if err != nil || exhausted {
@@ -159,7 +163,7 @@ func (c *consumer) drain(f func(message) error) error {
 				break
 			}
 		}
-		if !gap && last >= end && !inBatch || last < end && time.Since(heard) > lagPatience {
+		if !gap && last >= end && !inBatch || last < end && time.Since(heard) > c.patience {
 			return nil
 		}
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/natsd"
 )
 
 func TestRetainedMessagesAreFollowedInOneOrder(t *testing.T) {
@@ -103,24 +105,7 @@ func TestAFollowerNoticesThatMessagesDoNotCome(t *testing.T) {
 	defer func() { stop(); <-ended }()
 	<-current
 
-	js, err := jetstream.New(n.Flow())
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := js.Stream(t.Context(), l.stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	consumers := stream.ConsumerNames(t.Context())
-	paused := ""
-	for paused = range consumers.Name() {
-		if _, err := js.PauseConsumer(t.Context(), l.stream, paused, time.Now().Add(24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if paused == "" || consumers.Err() != nil {
-		t.Fatal("nobody follows", consumers.Err())
-	}
+	pauseConsumers(t, n, l.stream)
 	if _, err := l.Put(t.Context(), []broker.RetainedValue{{Key: "a", Value: []byte("1")}}); err != nil {
 		t.Fatal(err)
 	}
@@ -131,5 +116,57 @@ func TestAFollowerNoticesThatMessagesDoNotCome(t *testing.T) {
 		}
 	case <-time.After(eventually.Patience):
 		t.Error("nothing came")
+	}
+}
+
+// pauseConsumers has the consumers of a stream deliver nothing, but for heartbeats.
+func pauseConsumers(t *testing.T, n *natsd.Server, name string) {
+	t.Helper()
+	js, err := jetstream.New(n.Flow())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumers := stream.ConsumerNames(t.Context())
+	paused := ""
+	for paused = range consumers.Name() {
+		if _, err := js.PauseConsumer(t.Context(), name, paused, time.Now().Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if paused == "" || consumers.Err() != nil {
+		t.Fatal("nobody follows", consumers.Err())
+	}
+}
+
+// What a server says is left, and does not deliver, is waited for no longer than for one
+// that says nothing of it.
+func TestAReaderDoesNotWaitForEverForWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	n := embedded(t, t.TempDir())
+	s, err := Open(t.Context(), Conns{State: n.State(), Flow: n.Flow()}, patient(Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	l, err := s.OpenRetained(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := consume(t.Context(), s.flow, l.stream, 1, eventually.Patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	pauseConsumers(t, n, l.stream)
+	if _, err := l.Put(t.Context(), []broker.RetainedValue{{Key: "a", Value: []byte("1")}}); err != nil {
+		t.Fatal(err)
+	}
+	c.left, c.patience = 1, 2*heartbeat
+	if err := c.drain(func(message) error { t.Error("a message came"); return nil }); !errors.Is(err, errLags) {
+		t.Errorf("it ended with %v", err)
 	}
 }
