@@ -30,7 +30,7 @@ func startTrio(t *testing.T, flags ...string) *trio {
 	deadline := time.Now().Add(3 * bridgetest.Patience)
 	for {
 		c := new(trio)
-		ports, key := "127.0.0.1:"+freeTriple(t), filepath.Join(t.TempDir(), "home.key")
+		ports, key := "127.0.0.1:"+freeTriple(t, "127.0.0.1"), filepath.Join(t.TempDir(), "home.key")
 		if out, err := exec.Command(path, "cluster", "init", key).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
