@@ -63,11 +63,7 @@ type Publication struct {
 // does not wait.
 func (p *Publication) Take() (settle func(Verdict)) {
 	p.taken = true
-	b := p.turn.b
-	if b.journal == nil && b.index.peers == nil {
-		return func(Verdict) {}
-	}
-	r := p.turn.hold()
+	r := p.receipt()
 	if r == nil {
 		return func(Verdict) {}
 	}
@@ -76,6 +72,15 @@ func (p *Publication) Take() (settle func(Verdict)) {
 		r.Answer(Taken)
 		r.b.AnswerReceipts()
 	}
+}
+
+// receipt has the acknowledgement wait, and is nil if there is none that waits for
+// anything.
+func (p *Publication) receipt() *Receipt {
+	if b := p.turn.b; b.journal == nil && b.index.peers == nil {
+		return nil
+	}
+	return p.turn.hold()
 }
 
 // Credentials hold the user name, password and certificate of a CONNECT.

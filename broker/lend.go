@@ -146,11 +146,7 @@ func (s *session) repaid(id uint16) {
 // called, once and from anywhere, and tells its verdict if that is a failure. Other than
 // with [Publication.Take], it is delivered.
 func (p *Publication) Hold() (settle func(Verdict)) {
-	b := p.turn.b
-	if b.journal == nil && b.index.peers == nil {
-		return func(Verdict) {}
-	}
-	r := p.turn.hold()
+	r := p.receipt()
 	if r == nil {
 		return func(Verdict) {}
 	}
