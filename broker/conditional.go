@@ -25,8 +25,8 @@ func (b *Broker) split(filter string) (plain, text string, ok bool) {
 	return condition.Split(filter)
 }
 
-// conditionOf is the condition of a filter, nil for none. What is no condition is a
-// part of the filter of a session from a time when there were none.
+// conditionOf is the condition of a filter, nil for none. A text that is no condition
+// belongs to the filter itself: its session is of a time without conditions.
 func (b *Broker) conditionOf(filter string) *condition.Condition {
 	plain, text, ok := b.split(filter)
 	if !ok || refuseCondition(plain, text) != "" {

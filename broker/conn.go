@@ -75,7 +75,7 @@ type conn struct {
 	dropped  uint64 // messages of QoS 0 that found no room in the outbox
 	owed     []pendingAck
 	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
-	uncut    bool          // what is in the outbox leaves before the end
+	uncut    bool          // the outbox leaves before the end
 	farewell *farewell     // that is told then; nil for none
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// lend lends a message to whoever has subscribed to "work".
+// lend lends a message to a subscriber of "work".
 func lend(n *node, payload string, most int, done chan<- string) bool {
 	return n.Lend(protocol.DefaultSpace, []string{"work"}, most, protocol.Message{Topic: "jobs/1", QoS: 1, Payload: []byte(payload)}, func(taken bool) {
 		done <- fmt.Sprint(payload, " ", taken)

@@ -174,8 +174,8 @@ func (b *Broker) Publish(to protocol.Recipients, m protocol.Message) (receivers 
 	return receivers, nil
 }
 
-// ownRoute is the route of a message of the bridge's own, whose topic nobody has
-// checked unless another came before.
+// ownRoute is the route of a message of the bridge's own. Its topic is checked with the
+// first message to it.
 func (t *turn) ownRoute(name string) (*route, error) {
 	if r := t.knownRoute(name); r != nil && r.fit {
 		return r, nil

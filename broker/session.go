@@ -53,7 +53,7 @@ type session struct {
 	sender     senderState           // of inbound QoS 2 messages, where there are peers
 	inbound    map[uint16]bool       // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
 	receiving  int                   // how many did
-	lent       map[uint16]func(bool) // what is called with the fate of messages that were lent, by packet identifier
+	lent       map[uint16]func(bool) // callbacks of lent messages, by packet identifier
 	will       *will
 	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
 	record     sessionRecord
