@@ -178,12 +178,8 @@ func postgresProgram(t *testing.T, name string) string {
 func newPostgres(t *testing.T) (server *process, url string) {
 	t.Helper()
 	initdb, postgres := postgresProgram(t, "initdb"), postgresProgram(t, "postgres")
-	folder, err := os.MkdirTemp("", "pg") // the name of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	as := notRoot(t, folder)
+	as := notRoot(t)
+	folder := folderOf(t, as)
 	data := filepath.Join(folder, "data")
 	prepare := exec.Command(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	prepare.Dir, prepare.SysProcAttr = folder, &syscall.SysProcAttr{Credential: as}
@@ -213,8 +209,29 @@ func ready(t *testing.T, server *process, url string) {
 	})
 }
 
-// notRoot is whom PostgreSQL runs as where the test is root, which it refuses.
-func notRoot(t *testing.T, folder string) *syscall.Credential {
+// folderOf makes a folder that as owns. For another user than the test's own it is not
+// in TMPDIR, which may be closed to others. Its name is short, as that of a socket is.
+func folderOf(t *testing.T, as *syscall.Credential) string {
+	t.Helper()
+	parent := ""
+	if as != nil {
+		parent = "/tmp"
+	}
+	folder, err := os.MkdirTemp(parent, "pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	if as != nil {
+		if err := os.Chown(folder, int(as.Uid), int(as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// notRoot is the user that PostgreSQL runs as where the test is root, which it refuses.
+func notRoot(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
@@ -225,8 +242,5 @@ func notRoot(t *testing.T, folder string) *syscall.Credential {
 	}
 	uid, _ := strconv.Atoi(who.Uid)
 	gid, _ := strconv.Atoi(who.Gid)
-	if err := os.Chown(folder, uid, gid); err != nil {
-		t.Fatal(err)
-	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
