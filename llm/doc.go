@@ -3,9 +3,9 @@
 //
 //   - chat, the vocabulary: messages, answers, events
 //   - wire, the protocols of the providers
-//   - model, which asks: catalogue, budgets, breakers, cache
-//   - tools and approval: what models may call, and who agrees to it
-//   - parked: calls that wait for that, as records
-//   - loop, which has a model use tools
+//   - model, the requests to providers: catalogue, budgets, breakers, cache
+//   - tools and approval: the tools of models, and the approvals of their calls
+//   - parked: the records of calls that wait for an approval
+//   - loop, the rounds of a model that uses tools
 //   - the commands: here, in session (llm.chat) and in run (llm.run.*)
 package llm

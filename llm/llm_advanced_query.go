@@ -57,8 +57,8 @@ func (p AdvancedQueryParams) Target() commands.Resource {
 	return commands.Resource{Type: "llm", ID: id}
 }
 
-// AdvancedQuery asks a model and returns its answer whole; with stream its
-// pieces are events before that.
+// AdvancedQuery asks a model and returns its whole answer. With stream, events carry
+// its pieces before.
 func (s *Service) AdvancedQuery(ctx context.Context, call *commands.Call, p AdvancedQueryParams) (QueryResult, error) {
 	return s.query(ctx, call, p, false)
 }
@@ -98,7 +98,7 @@ func (s *Service) query(ctx context.Context, call *commands.Call, p AdvancedQuer
 	return result, err
 }
 
-// answer asks the model, or lets it use tools if the caller has named some.
+// answer asks the model, in a loop with tools if the caller has named some.
 func (s *Service) answer(ctx context.Context, call *commands.Call, q model.Question, p AdvancedQueryParams, emit func(chat.Event) error) (QueryResult, error) {
 	if len(p.Tools) == 0 {
 		got, err := s.opts.Models.Ask(ctx, q, emit)
@@ -126,7 +126,7 @@ func (s *Service) answer(ctx context.Context, call *commands.Call, q model.Quest
 	return result, err
 }
 
-// parking keeps a loop at a place, nowhere if there is none.
+// parking has a loop park its calls at a place; nil parks none.
 func parking(at *parked.Place) loop.Parking {
 	if at == nil {
 		return loop.Parking{}
@@ -137,7 +137,7 @@ func parking(at *parked.Place) loop.Parking {
 	}
 }
 
-// resume goes on with a query whose call waited.
+// resume continues a query after the approval of its tool call.
 func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
 	var state loop.State
 	if err := job.Read(&state); err != nil {
@@ -150,7 +150,7 @@ func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage,
 	return json.Marshal(resultOf(turn.Reply, turn.Tools))
 }
 
-// chat are the options as adapters read them.
+// chat converts the options to those of a request to a provider.
 func (o *QueryOptions) chat() chat.Options {
 	return chat.Options{
 		Temperature:     o.Temperature,

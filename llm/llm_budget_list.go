@@ -20,15 +20,15 @@ type BudgetListParams struct{}
 
 // BudgetListResult is the result of llm.budget.list.
 type BudgetListResult struct {
-	Budgets []model.BudgetView `json:"budgets" doc:"budgets that bound the caller; to who manages a space also those of others there who have spent something"`
-	Total   int                `json:"total" doc:"number of all; the 1000 used up most are told"`
+	Budgets []model.BudgetView `json:"budgets" doc:"budgets that bound the caller; for managers of a space also those of its other principals that have spent something"`
+	Total   int                `json:"total" doc:"number of all budgets; at most 1000 are listed, those used up most first"`
 }
 
-// mostBudgets is the number of those that are told.
+// mostBudgets is the greatest number of budgets in a result.
 const mostBudgets = 1000
 
-// BudgetList tells the budgets that bound the caller, and who manages a space
-// those of others there.
+// BudgetList lists the budgets that bound the caller, for managers of a space also
+// those of its other principals.
 func (s *Service) BudgetList(_ context.Context, call *commands.Call, _ BudgetListParams) (BudgetListResult, error) {
 	all := s.opts.Models.Budgets(call.Principal)
 	return BudgetListResult{Budgets: all[:min(len(all), mostBudgets)], Total: len(all)}, nil

@@ -48,7 +48,7 @@ type QueryResult struct {
 	TokensUsed    int            `json:"tokens_used" doc:"tokens of question and answer"`
 	Model         string         `json:"model" doc:"name of the model that answered"`
 	ExecutionTime float64        `json:"execution_time" doc:"milliseconds the model took; 0 from the cache"`
-	FinishReason  string         `json:"finish_reason" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"reason for the end of the answer; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
+	FinishReason  string         `json:"finish_reason" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"reason for the end of the answer; waiting: a call of a tool waits for an approval, and the task has the answer later"`
 	FinishDetail  string         `json:"finish_detail,omitempty" doc:"description by the provider"`
 	Segments      []chat.Segment `json:"segments" doc:"the answer in order: text, reasoning, media, tool calls"`
 	Usage         chat.Usage     `json:"usage" doc:"tokens by kind"`
@@ -59,8 +59,8 @@ type QueryResult struct {
 	Waiting *parked.WaitingEvent `json:"waiting,omitempty" doc:"with finish_reason waiting: the task and the approval"`
 }
 
-// Query asks the default model. Callers leave it to the bridge how: the same
-// query is answered once, as long as its answer is kept, unless it uses tools.
+// Query asks the default model. The answer to a query without tools is cached: the same
+// query is answered from the cache as long as it holds the answer.
 func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
 	return s.query(ctx, call, AdvancedQueryParams{QueryParams: p}, len(p.Tools) == 0)
 }

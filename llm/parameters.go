@@ -9,12 +9,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Parameters are the subject of a question. Of its fields, system, messages
-// and segments have a meaning; all others are told to the model as they are.
+// Parameters are the subject of a question. The fields system, messages and segments
+// have a meaning; all others go to the model unchanged.
 type Parameters struct {
 	System   string
-	Messages []chat.Message // that came before
-	Segments []chat.Segment // that belong to the question besides its text
+	Messages []chat.Message // the conversation before the question
+	Segments []chat.Segment // media of the question, beside its text
 	Context  map[string]json.RawMessage
 }
 
@@ -36,8 +36,8 @@ func (p *Parameters) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// misread says what JSON has where something else belongs, in words for who
-// wrote it.
+// misread is the description of a JSON error for the author of the JSON: the kind of
+// value found, and its field.
 func misread(err error) string {
 	wrong := new(json.UnmarshalTypeError)
 	switch {
@@ -58,10 +58,10 @@ func (Parameters) JSONSchema() json.RawMessage {
 		`"additionalProperties":true}`)
 }
 
-// maxMessages bounds what one query may bring along.
+// maxMessages is the greatest number of messages of one query.
 const maxMessages = 10_000
 
-// messages is the conversation that a query continues.
+// messages returns the conversation of a query, with its question as the last message.
 func (p *QueryParams) messages() ([]chat.Message, error) {
 	question := chat.TextMessage(chat.User, p.Query)
 	if p.Parameters == nil {

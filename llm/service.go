@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/llm/parked"
 )
 
-// A Loop has models answer that may use tools, see [loop.Runner].
+// A Loop runs conversations of models with tools, see [loop.Runner].
 type Loop interface {
 	Converse(ctx context.Context, c loop.Conversation, emit func(chat.Event) error) (*loop.Turn, error)
 	loop.Resumer
@@ -20,13 +20,14 @@ type Loop interface {
 type Options struct {
 	Models *model.Service
 	Loop   Loop // nil refuses queries with tools
-	// Parked keeps queries whose tool calls wait for an approval. Nil has them wait for
+	// Parked stores queries whose tool calls wait for an approval. With nil they wait
 	// no longer than the query.
 	Parked *parked.Service
-	// MayActFor says why a caller may not ask on behalf of a skill. Optional.
+	// MayActFor returns the error of a caller that may not ask on behalf of a skill.
+	// Optional.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
-	// Elsewhere yields the state of the models at other bridges; nil where there are
-	// none.
+	// Elsewhere returns the state of the models at other bridges; nil without other
+	// bridges.
 	Elsewhere func(ctx context.Context) []model.BridgeStatus
 }
 

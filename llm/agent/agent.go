@@ -19,8 +19,8 @@ import (
 // heartbeatEvery is short enough that two heartbeats may be missed.
 const heartbeatEvery = time.Minute
 
-// An Agent stands for the models. It is made before them, and before the
-// registry that it registers itself at.
+// An Agent is the registered agent of the bridge's models. It is created before the
+// models and before the registry.
 type Agent struct {
 	id   protocol.AgentID
 	url  string // of the LLM protocol
@@ -28,8 +28,7 @@ type Agent struct {
 	wake chan struct{} // the models have changed
 }
 
-// New returns the agent with an id. The URL is that of the LLM protocol, which
-// the agent tells as its endpoint.
+// New returns the agent with an id. The URL of the LLM protocol is its endpoint.
 func New(id protocol.AgentID, url string) *Agent {
 	return &Agent{
 		id: id, url: url, wake: make(chan struct{}, 1),
@@ -39,7 +38,7 @@ func New(id protocol.AgentID, url string) *Agent {
 	}
 }
 
-// Changed tells the agent that the models have changed. It does not block.
+// Changed has the agent renew its card after a change of the models. It does not block.
 func (a *Agent) Changed() {
 	select {
 	case a.wake <- struct{}{}:
@@ -52,7 +51,7 @@ func (a *Agent) Is(registered *registry.Agent) bool {
 	return registered.ID == a.id && registered.Space == a.who.Space && registered.Owner.Is(a.who)
 }
 
-// Card lists the models for the card of an agent, none if it is another one's.
+// Card lists the models for the card of an agent; other agents have none.
 func (a *Agent) Card(models *model.Service, space protocol.SpaceID, agent protocol.AgentID) []registry.CardModel {
 	if agent != a.id || space != a.who.Space {
 		return nil
@@ -64,14 +63,14 @@ func (a *Agent) Card(models *model.Service, space protocol.SpaceID, agent protoc
 	return list
 }
 
-// Parts are the parts that an agent works with. All are needed.
+// Parts are the dependencies of [Agent.Run]. All are required.
 type Parts struct {
 	Models *model.Service
 	Router *commands.Router
 	Agents *registry.Service
 	Log    *slog.Logger
-	// Elected is closed once this bridge is the oldest of its cluster: the endpoint of the
-	// agent is at that one, since a bridge that has ended answers nobody.
+	// Elected is closed once this bridge is the oldest of its cluster. The endpoint of
+	// the agent is that of the oldest bridge, since an ended one answers no requests.
 	Elected <-chan struct{}
 }
 
@@ -99,7 +98,7 @@ func (a *Agent) Run(ctx context.Context, with Parts) error {
 	}
 }
 
-// A registration is an agent that runs.
+// A registration is the state of one [Agent.Run].
 type registration struct {
 	*Agent
 	Parts
@@ -142,8 +141,8 @@ func (r *registration) oldest() bool {
 	}
 }
 
-// withdraw unregisters the agent if it is there, perhaps since an earlier run
-// of the bridge, and this is the oldest.
+// withdraw unregisters the agent if it is registered, perhaps by an earlier run of the
+// bridge, and this bridge is the oldest.
 func (r *registration) withdraw(ctx context.Context) error {
 	facts, known := r.Agents.AgentFacts(r.who.Space, r.id)
 	r.registered = false

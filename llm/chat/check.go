@@ -20,7 +20,7 @@ func (f *Fault) Error() string { return f.Path + " " + f.Reason }
 // none. Every call must be answered by one tool message, at once and in the order of the
 // calls.
 func Complete(list []Message) error {
-	var open []*ToolCall // of the round that is being answered
+	var open []*ToolCall // calls without an answer, of the current round
 	seen := make(map[string]bool)
 	for i := range list {
 		m := &list[i]

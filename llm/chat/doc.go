@@ -1,5 +1,4 @@
-// Package chat is the language that everything about language models speaks
-// here, whatever a provider calls the same things: messages made of ordered
-// segments go in, a stream of events comes out, and a buffered answer is the
-// fold of that stream.
+// Package chat is the vocabulary of language models, independent of providers: a
+// request has messages of ordered segments, its answer is a stream of events, and a
+// whole answer is the fold of that stream.
 package chat

@@ -5,8 +5,8 @@ import "context"
 // An Embedder is a [Provider] that turns texts into vectors, those of similar
 // meaning into similar ones.
 type Embedder interface {
-	// Embed returns a vector for each text, in their order and all of the same
-	// length, or an [*Error], or what ctx said.
+	// Embed returns a vector for each text, in their order and all of the same length,
+	// or an [*Error], or the error of ctx.
 	Embed(ctx context.Context, r *EmbedRequest) (*Embeddings, error)
 }
 
@@ -23,7 +23,8 @@ type Embeddings struct {
 	Usage   Usage
 }
 
-// Check names the fault of embeddings of so many texts.
+// Check returns an [*Error] unless there is one vector for each of so many texts, and
+// all have the same length.
 func (e *Embeddings) Check(texts int) error {
 	if len(e.Vectors) != texts {
 		return Errorf(BadResponse, "%d texts were given %d vectors", texts, len(e.Vectors))

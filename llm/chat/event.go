@@ -1,6 +1,6 @@
 package chat
 
-// EventType says what an [Event] tells.
+// EventType is the type of an [Event]. It decides which fields the event has.
 type EventType string
 
 // The events of an answer, in the order in which they may come: any number of
@@ -11,7 +11,7 @@ const (
 	ToolCallStart  EventType = "tool_call_start"
 	ToolCallDelta  EventType = "tool_call_delta" // a piece of the arguments' text
 	ToolCallEnd    EventType = "tool_call_end"   // with the whole call
-	SegmentWhole   EventType = "segment"         // what does not come in pieces: media, opaque parts
+	SegmentWhole   EventType = "segment"         // a segment that does not come in pieces: media, opaque parts
 	Finished       EventType = "finish"
 )
 
@@ -19,8 +19,8 @@ const (
 type Event struct {
 	Type EventType `json:"type"`
 
-	// Index is the segment of the answer that it is about. Segments are numbered
-	// by their place in the answer; deltas of parallel calls may interleave.
+	// Index is the number of the event's segment: its place in the answer, from 0.
+	// Deltas of parallel calls may interleave.
 	Index int `json:"index"`
 
 	Text    string    `json:"text,omitempty"`    // of deltas
@@ -30,24 +30,24 @@ type Event struct {
 	Finish  *Finish   `json:"finish,omitempty"`
 }
 
-// FinishReason says why an answer ended.
+// FinishReason is the reason for the end of an answer.
 type FinishReason string
 
-// Why answers end.
+// The reasons for the end of an answer.
 const (
 	EndTurn   FinishReason = "end_turn"
 	ToolUse   FinishReason = "tool_use"
 	MaxTokens FinishReason = "max_tokens"
 	Refused   FinishReason = "refused"
 	Broken    FinishReason = "error"
-	Waiting   FinishReason = "waiting" // for the approval of a call; no provider says that
+	Waiting   FinishReason = "waiting" // for the approval of a call; it comes from the bridge, never from a provider
 )
 
 // A Finish is the last event of an answer.
 type Finish struct {
 	Reason FinishReason `json:"reason"`
 	Detail string       `json:"detail,omitempty"` // of a refusal or an error
-	Model  string       `json:"model,omitempty"`  // that answered, as the provider says
+	Model  string       `json:"model,omitempty"`  // name of the model, given by the provider
 	Usage  Usage        `json:"usage"`
 }
 

@@ -13,7 +13,7 @@ type Answer struct {
 	Finish   Finish
 }
 
-// Text is all text of the answer, in order.
+// Text returns all text of the answer, in order.
 func (a *Answer) Text() string {
 	var text strings.Builder
 	for _, s := range a.Segments {
@@ -35,7 +35,7 @@ func (a *Answer) Calls() []*ToolCall {
 	return calls
 }
 
-// Message is the answer as the next request repeats it.
+// Message returns the answer as a message of the next request.
 func (a *Answer) Message() Message { return Message{Role: Assistant, Segments: a.Segments} }
 
 // Collect asks for an answer and returns it whole.
@@ -47,22 +47,22 @@ func Collect(ctx context.Context, p Provider, r *Request) (*Answer, error) {
 	return f.Answer()
 }
 
-// maxSegments bounds what one answer may be made of.
+// maxSegments is the greatest number of segments of an answer.
 const maxSegments = 4096
 
-// A Folder makes an answer of its events. The zero value is ready.
+// A Folder builds an answer from its events. The zero value is ready to use.
 type Folder struct {
 	segments []*piece
 	finish   *Finish
 }
 
-// A piece is a segment that grows.
+// A piece is a segment during the stream, while its text grows.
 type piece struct {
 	Segment
 	text strings.Builder
 }
 
-// Add takes the next event.
+// Add adds the next event.
 func (f *Folder) Add(e Event) error {
 	if f.finish != nil {
 		return errors.New("an event after the finish")
@@ -112,7 +112,7 @@ func (f *Folder) at(index int) (*piece, error) {
 	return f.segments[index], nil
 }
 
-// Answer is the whole answer, or the reason why it is incomplete.
+// Answer returns the whole answer, or an [*Error] if it is incomplete.
 func (f *Folder) Answer() (*Answer, error) {
 	if f.finish == nil {
 		return nil, &Error{Kind: CutOff, Message: "the answer ended before it was finished"}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// wireMessage is a message as others may write it: with segments, or in the
-// older shape with content and toolCalls.
+// wireMessage is the JSON of a message: with segments, or in the older shape with
+// content and toolCalls.
 type wireMessage struct {
 	Role       Role            `json:"role"`
 	Segments   []Segment       `json:"segments"`

@@ -2,10 +2,10 @@ package chat
 
 import "encoding/json"
 
-// Role says who speaks in a [Message].
+// Role is the role of the author of a [Message].
 type Role string
 
-// The roles. There is no developer role: adapters say what a provider wants.
+// The roles. There is no developer role: adapters use the roles of their provider.
 const (
 	System    Role = "system"
 	User      Role = "user"
@@ -19,13 +19,14 @@ type Message struct {
 	Role     Role      `json:"role"`
 	Segments []Segment `json:"segments"`
 
-	// Of role tool alone: the call it answers, and whether the tool failed.
+	// Only of role tool: id of the answered call, its tool, and whether the tool
+	// failed.
 	ToolCallID string `json:"tool_call_id,omitempty"`
 	ToolName   string `json:"tool_name,omitempty"`
 	Failed     bool   `json:"failed,omitempty"`
 }
 
-// Kind says what a [Segment] holds.
+// Kind is the kind of content of a [Segment].
 type Kind string
 
 // The kinds of segments.
@@ -58,12 +59,12 @@ type ToolCall struct {
 	Raw  string          `json:"raw,omitempty" doc:"arguments byte for byte as the model wrote them; absent if args says the same"`
 }
 
-// Opaque is data that a provider wants back to the byte and nobody else understands: a
+// Opaque is data that only its provider understands and requires back byte for byte: a
 // thought signature, a signed thinking block, encrypted reasoning. It goes back only to
-// where it came from.
+// its origin.
 type Opaque struct {
 	Origin string          `json:"origin" doc:"wire format and model family that data goes back to, such as anthropic"`
-	Data   json.RawMessage `json:"data" doc:"JSON that the provider wants back byte for byte; only the provider understands it"`
+	Data   json.RawMessage `json:"data" doc:"JSON that goes back to the provider byte for byte; only the provider understands it"`
 }
 
 // TextMessage is a message of one text.

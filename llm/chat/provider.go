@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Provider speaks to one service that runs models. It is safe for use by
-// many goroutines.
+// A Provider is a client of one service that runs models. It is safe for use by many
+// goroutines.
 type Provider interface {
-	// Stream asks for one answer and emits its events. It returns nil after
-	// the finish was emitted, an [*Error], or what emit or ctx said.
+	// Stream requests one answer and emits its events. It returns nil after the finish,
+	// an [*Error], or the error of emit or ctx.
 	Stream(ctx context.Context, r *Request, emit func(Event) error) error
-	// Models lists the models. It is also how a provider is probed.
+	// Models lists the models. It also serves as the probe of a provider.
 	Models(ctx context.Context) ([]Model, error)
 }
 
@@ -23,7 +23,8 @@ type Model struct {
 	Version string
 }
 
-// ErrorKind classes failures by what should be done about them.
+// ErrorKind is the class of a failure. It decides whether the request is repeated, and
+// where.
 type ErrorKind string
 
 // The kinds of errors.
@@ -37,18 +38,18 @@ const (
 	BadRequest     ErrorKind = "bad_request"    // ours or the caller's fault
 	ContextTooLong ErrorKind = "context_length" // more than the model can read
 	UnknownModel   ErrorKind = "unknown_model"
-	BadResponse    ErrorKind = "bad_response" // what came is not what the wire says
+	BadResponse    ErrorKind = "bad_response" // the response does not fit the wire format
 	CutOff         ErrorKind = "cut_off"      // the stream ended before its finish
 )
 
-// An Error is why a provider gave no whole answer. Message may be shown to
+// An Error is a provider's failure to give a whole answer. Message may be shown to
 // callers: it holds no key and no URL.
 type Error struct {
 	Kind       ErrorKind
 	Status     int           // HTTP, 0 if there was none
-	RetryAfter time.Duration // what the provider asked for, 0 if nothing
+	RetryAfter time.Duration // delay that the provider asked for, 0 for none
 	Message    string
-	Param      string // the field of the request that it is about, "" if unknown
+	Param      string // field of the request at fault, "" if unknown
 	Cause      error  // for the log
 }
 

@@ -2,7 +2,7 @@ package chat
 
 import "encoding/json"
 
-// A Request is one turn asked of a model.
+// A Request is a request to a model for one answer.
 type Request struct {
 	Model    string // as the provider names it
 	Messages []Message
@@ -33,7 +33,7 @@ type Options struct {
 	FormatName        string
 }
 
-// ToolChoice says whether a model may, must or must not call tools.
+// ToolChoice is the permission, duty or prohibition to call tools.
 type ToolChoice struct {
 	Mode string // "" or auto, none, required, tool
 	Name string // of the tool, with mode tool

@@ -9,15 +9,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An attendance is somebody who waits for a task.
+// An attendance is a caller that waits for a task, with its events.
 type attendance struct {
 	changed chan struct{}
 
 	mu   sync.Mutex
-	tell func(event string, data any) // nil once nobody listens any more
+	tell func(event string, data any) // nil once the caller has left
 }
 
-// hear passes an event on, as long as somebody listens.
+// hear passes an event on to the caller until it has left.
 func (a *attendance) hear(event string, data any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -26,7 +26,7 @@ func (a *attendance) hear(event string, data any) {
 	}
 }
 
-// leave returns when nothing is passed on any more.
+// leave ends the passing on of events. It waits for a running one.
 func (a *attendance) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,15 +40,15 @@ func (a *attendance) wake() {
 	}
 }
 
-// Of what is left of a call, a fifth, but at most five seconds, is kept for the
-// rest of it once a decision was made.
+// The share of a call's remaining time that is reserved for its work after a decision:
+// a fifth, but at most five seconds.
 const (
 	reserveShare = 5
 	maxReserve   = 5 * time.Second
 )
 
-// Until is the time that a call that came with ctx waits for a decision that may be
-// waited for that long; less than zero leaves it to the settings.
+// Until is the time until which a call with context ctx waits for a decision: at most
+// for wait, or for the configured time if wait is negative.
 func (s *Service) Until(ctx context.Context, wait time.Duration) time.Time {
 	now := s.opts.Now()
 	if wait < 0 {
@@ -64,14 +64,14 @@ func (s *Service) Until(ctx context.Context, wait time.Duration) time.Time {
 	return until
 }
 
-// Await waits until a task has ended, and returns its result, or its error. It
-// reports false if the task still waits for a decision at that time, or when ctx
-// ends or the bridge stops. What the task tells meanwhile goes to tell, too. The task
-// was kept: if the bridge does not see it yet, as its store is slow, it waits.
+// Await waits until a task has ended, and returns its result or its error. It reports
+// false if the task still waits for a decision at the time until, or when ctx ends or
+// the bridge stops. Events of the task go to tell as well. A task that the table does
+// not show yet counts as waiting: it was stored, and the table follows a slow store.
 func (s *Service) Await(ctx context.Context, id protocol.TaskID, until time.Time, tell func(event string, data any)) (result json.RawMessage, ended bool, err error) {
 	a := &attendance{changed: make(chan struct{}, 1), tell: tell}
 	s.attend(id, a)
-	defer a.leave() // it counts as told until the end is, see publish
+	defer a.leave() // the attendance itself lasts until the end is published, see publish
 	patience := time.NewTimer(until.Sub(s.opts.Now()))
 	defer patience.Stop()
 	for over, seen := false, false; ; {
@@ -97,8 +97,9 @@ func (s *Service) Await(ctx context.Context, id protocol.TaskID, until time.Time
 	}
 }
 
-// giveUp is the end of an attendance at a task that waits. If its end was told
-// already, to this attendance among others, nobody else tells the caller of it.
+// giveUp ends an attendance at a waiting task. If the end of the task was published to
+// this attendance meanwhile, giveUp returns that end: no message to the return address
+// will follow.
 func (s *Service) giveUp(id protocol.TaskID, a *attendance) (result json.RawMessage, ended bool, err error) {
 	if s.miss(id, a) {
 		return nil, false, nil
@@ -125,8 +126,8 @@ func (s *Service) attend(id protocol.TaskID, a *attendance) {
 	s.heard[id] = append(s.heard[id][:len(s.heard[id]):len(s.heard[id])], a)
 }
 
-// miss ends an attendance, and reports whether it was one: a task whose end was told
-// has none.
+// miss removes an attendance, and reports whether it was still registered: the
+// publication of a task's end removes all of them.
 func (s *Service) miss(id protocol.TaskID, a *attendance) (there bool) {
 	a.leave()
 	s.mu.Lock()

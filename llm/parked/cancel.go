@@ -6,9 +6,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Cancel ends a task with 4013 and returns when that is stored. Of a decision and
-// a cancellation in the same moment one counts, for both: whoever uses the approval
-// or takes it back first.
+// Cancel ends a task with 4013 and returns when its end is stored. A decision and a
+// cancellation at the same moment have one outcome: the use of the approval or its
+// withdrawal, whichever is stored first.
 func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string) error {
 	cancelled := protocol.Errorf(protocol.Cancelled, "%s", reason)
 	tried := false
@@ -17,7 +17,7 @@ func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string)
 		switch {
 		case !ok:
 			return protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
-		case r.State == Cancelled && tried: // by whoever has read the reason in the approval
+		case r.State == Cancelled && tried: // by a bridge that has read the reason in the approval
 			return nil
 		case r.State.Over():
 			return protocol.Errorf(protocol.InvalidState, "the task has already %s", r.State).With("task_id", id).With("state", string(r.State))
@@ -45,10 +45,9 @@ func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string)
 	return context.Cause(ctx)
 }
 
-// cancel ends a task that nobody goes on with here. Its question is taken back first:
-// whoever uses the approval, at whichever bridge, has gone on with the task, so from
-// then on nobody can. Whoever goes on with the task before its end is stored ends it in
-// the same way.
+// cancel ends a task that has no turn here. It withdraws the approval first: every
+// bridge uses the approval before it resumes the task, so none can resume it from then
+// on. A bridge that takes the task up before its end is stored ends it in the same way.
 func (s *Service) cancel(ctx context.Context, r *Record, revision uint64, why *protocol.Error) error {
 	if err := s.opts.Approvals.Cancel(ctx, r.Approval, why.Message); err != nil {
 		return err
@@ -56,7 +55,7 @@ func (s *Service) cancel(ctx context.Context, r *Record, revision uint64, why *p
 	return s.finish(ctx, r, revision, why)
 }
 
-// finish ends a task that is not gone on with.
+// finish stores and publishes the end of a task without a turn.
 func (s *Service) finish(ctx context.Context, r *Record, revision uint64, why error) error {
 	ended := s.over(r, nil, why)
 	if _, err := s.opts.Tasks.Update(ctx, string(r.ID), ended, revision); err != nil {
@@ -66,7 +65,7 @@ func (s *Service) finish(ctx context.Context, r *Record, revision uint64, why er
 	return nil
 }
 
-// CancelSession ends the tasks of a command that somebody has in a conversation.
+// CancelSession ends the tasks of an owner that belong to a command and a conversation.
 func (s *Service) CancelSession(ctx context.Context, owner protocol.Party, command, session, reason string) error {
 	var failed error
 	for _, r := range s.opts.Tasks.All() {
@@ -91,7 +90,7 @@ func (t *turn) stop(ctx context.Context, why error) error {
 	}
 }
 
-// turnOf is the turn of a task that goes on at this moment, nil of any other.
+// turnOf is the current turn of a task, nil if it has none.
 func (s *Service) turnOf(id protocol.TaskID) *turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// withheld is the detail of an error that tells of the conversation.
+// withheld is the detail of an error with contents of the conversation. It is stored
+// sealed.
 const withheld = "tools"
 
-// over is the record of a task that has ended with a result, or with an error. A
-// result that is too long to be kept is an error, too, with the calls that it told
-// of: what they did is done.
+// over is the record of a task that has ended with a result, or with an error. A result
+// that is too long to be stored becomes an error, which lists the result's calls of
+// tools, since their effects remain.
 func (s *Service) over(r *Record, result json.RawMessage, err error) *Record {
 	var sealed []byte
 	if err == nil {
@@ -39,8 +40,8 @@ func tooLong(result json.RawMessage, why error) error {
 	return e
 }
 
-// failure is an error as it is kept, nil of nil: with the part sealed that tells
-// of the conversation, as far as that is not too long.
+// failure is the stored form of an error, nil for nil. Its part about the conversation
+// is sealed, or left out if it is too long.
 func (s *Service) failure(id protocol.TaskID, err error) *Failure {
 	e := protocol.AsError(err)
 	if e == nil {
@@ -58,7 +59,7 @@ func (s *Service) failure(id protocol.TaskID, err error) *Failure {
 	return f
 }
 
-// opened is a failure with everything in the open.
+// opened is a failure with its sealed details opened.
 func (s *Service) opened(id protocol.TaskID, f *Failure) *Failure {
 	if f == nil || f.Sealed == nil {
 		return f
@@ -75,7 +76,7 @@ func (s *Service) opened(id protocol.TaskID, f *Failure) *Failure {
 	return &open
 }
 
-// err is the reason why a task did not succeed, nil if it did.
+// err is the error of a failed task, nil of any other.
 func (s *Service) err(r *Record) error {
 	f := s.opened(r.ID, r.Failure)
 	if f == nil {
@@ -84,7 +85,8 @@ func (s *Service) err(r *Record) error {
 	return &protocol.Error{Code: f.Code, Message: f.Message, Details: f.Details}
 }
 
-// TooMuch reports whether something could not be kept as it is too long.
+// TooMuch reports whether an error is that of a state or result that is too long to be
+// stored.
 func TooMuch(err error) bool {
 	e, ok := errors.AsType[*protocol.Error](err)
 	return ok && e.Code == protocol.LimitReached && e.Details["reason"] == "parked_bytes"

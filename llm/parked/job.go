@@ -11,36 +11,37 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Job is a task as long as somebody goes on with it.
+// A Job is one resumption of a task.
 type Job struct {
-	Principal *protocol.Principal // as it is now
+	Principal *protocol.Principal // caller of the task, with its current rights
 
 	service  *Service
 	record   *Record
 	revision uint64
-	mine     bool            // the task is stored as taken up, or as what came after
-	told     bool            // that it goes on
-	state    json.RawMessage // what was kept
+	mine     bool            // the record of this job is stored: Running, or a later state
+	told     bool            // task.running is published
+	state    json.RawMessage // the stored state, opened
 }
 
 // Task is the id of the task.
 func (j *Job) Task() protocol.TaskID { return j.record.ID }
 
-// TraceID is that of the request that began it.
+// TraceID is the trace id of the request that began the task.
 func (j *Job) TraceID() string { return j.record.TraceID }
 
-// Approval is the one that the task waited for.
+// Approval is the id of the approval that the task waited for.
 func (j *Job) Approval() string { return j.record.Approval }
 
-// UsedAt is when a call was let through by an approval, in Unix ms; 0 if none was.
+// UsedAt is the time at which an approval was used for its call, in Unix ms; 0 if it
+// was not.
 func (j *Job) UsedAt(approval string) int64 { return j.service.opts.Approvals.UsedAt(approval) }
 
-// Edited is the change that people made to the call of an approval, nil if there is none.
+// Edited is the change that deciders made to the call of an approval, nil for none.
 func (j *Job) Edited(approval string) *approval.Edited {
 	return j.service.opts.Approvals.Edited(approval)
 }
 
-// youth is for how long after a start devices may not be back yet.
+// youth is the time after a start within which devices may not have reconnected yet.
 const youth = 30 * time.Second
 
 // Young reports whether the task is one of an earlier process and this one has
@@ -49,12 +50,12 @@ func (j *Job) Young() bool {
 	return j.record.Started <= j.service.beganAt && time.Since(j.service.began) < youth
 }
 
-// Tell sends an event of the task to those who follow it.
+// Tell publishes an event of the task.
 func (j *Job) Tell(event string, data any) { j.service.publish(j.record, event, data) }
 
-// Start has the task go on with the call that waited. It stores nothing: whoever uses the
-// approval of the call has taken the task up. If there is no room for the outcome of the
-// call, it returns an error that [TooMuch] tells.
+// Start begins the call that waited. It stores nothing: the use of the call's approval
+// takes the task up. If there is no room for the outcome of the call, it returns an
+// error that [TooMuch] reports.
 func (j *Job) Start() error {
 	if err := j.service.fits(j.record.Kept, j.service.spare()); err != nil {
 		return err
@@ -63,7 +64,7 @@ func (j *Job) Start() error {
 	return nil
 }
 
-// tellRunning tells, once, that the task goes on.
+// tellRunning publishes task.running, once.
 func (j *Job) tellRunning() {
 	if !j.told {
 		j.told = true
@@ -71,9 +72,9 @@ func (j *Job) tellRunning() {
 	}
 }
 
-// Keep stores how far the task is. If it is about to do something, its state must
-// leave room for the outcome: otherwise, and for one that is too long, Keep stores
-// nothing and returns an error that [TooMuch] tells.
+// Keep stores the state of the task. With acts, a call of a tool follows, and the state
+// must leave room for its outcome. If the state is too long, Keep stores nothing and
+// returns an error that [TooMuch] reports.
 func (j *Job) Keep(ctx context.Context, state any, acts bool) error {
 	sealed, err := j.service.seal(j.record.ID, state)
 	if err != nil {
@@ -91,8 +92,8 @@ func (j *Job) Keep(ctx context.Context, state any, acts bool) error {
 	return j.store(ctx, &next)
 }
 
-// Park has the task wait for another question, or again for the one that it
-// waited for. Whoever goes on with the task then returns [ErrParked].
+// Park has the task wait for another approval, or again for the same one. Its
+// [Continue] then returns [ErrParked].
 func (j *Job) Park(ctx context.Context, q *tools.Question, state any) error {
 	s := j.service
 	asked, err := s.question(j.record, q, state)
@@ -116,15 +117,15 @@ func (j *Job) Park(ctx context.Context, q *tools.Question, state any) error {
 	return nil
 }
 
-// Read reads what was kept.
+// Read decodes the stored state.
 func (j *Job) Read(into any) error {
 	if err := records.Decode(j.state, into); err != nil {
-		return protocol.Wrap(protocol.Internal, err, "what was kept of the task cannot be read any more")
+		return protocol.Wrap(protocol.Internal, err, "the stored state of the task cannot be read any more")
 	}
 	return nil
 }
 
-// take takes the task up, unless that is done.
+// take takes the task up, unless this job has done so.
 func (j *Job) take(ctx context.Context) error {
 	if j.mine {
 		return nil
@@ -132,9 +133,9 @@ func (j *Job) take(ctx context.Context) error {
 	return j.store(ctx, j.record)
 }
 
-// store replaces the record of the task. The first time that takes the task up:
-// whoever has lost against another one does nothing more. A task that is cancelled at
-// another bridge, which may have died since, ends with that.
+// store replaces the record of the task. The first replacement takes the task up: a job
+// that loses against another one gets errNotMine. If another bridge, which may have
+// died since, has cancelled the task, store ends it as cancelled.
 func (j *Job) store(ctx context.Context, next *Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
@@ -154,7 +155,7 @@ func (j *Job) store(ctx context.Context, next *Record) error {
 		j.mine = true
 		return nil
 	case raced(err) == nil && !j.mine:
-		j.service.later(next.ID) // who has taken it up may have died since, and is not seen here yet
+		j.service.later(next.ID) // the other bridge may have died since, and its record is not seen here yet
 		return errNotMine
 	case raced(err) == nil:
 		return errNotMine

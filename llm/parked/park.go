@@ -16,25 +16,26 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// ErrParked is the error of a [Continue] whose task waits again.
+// ErrParked is the error of a [Continue] whose task waits again for an approval.
 var ErrParked = errors.New("the task waits for an approval")
 
-// writing is the time that the state of a task may take to be stored.
+// writing is the time limit for storing the state of a task.
 const writing = protocol.DefaultTimeout
 
-// An Order is what is to be kept: the call of a command that cannot go on now.
+// An Order is the order to park a call: the command, its caller, and its state until
+// then.
 type Order struct {
 	Command   string
 	Principal *protocol.Principal
 	TraceID   string
-	ReturnTo  *commands.ReturnAddress // nil for nobody
+	ReturnTo  *commands.ReturnAddress // for the end of the task; nil for none
 	RequestID string
 	Question  *tools.Question
-	State     any // to go on with, encoded as JSON
+	State     any // for the [Continue], encoded as JSON
 }
 
-// Park keeps a task, and has the question asked that it waits for. It returns
-// when both are durable. 3004 says that too much waits already.
+// Park stores a task and opens its approval. It returns when both are durable. The
+// error is 3004 if too many bytes wait already.
 func (s *Service) Park(ctx context.Context, o Order) (*Record, error) {
 	id, err := uuid.NewV7() // grows with time, which is the order of task.list
 	if err != nil {
@@ -72,24 +73,24 @@ func unsure(err error) bool {
 	return false
 }
 
-// disown has a task removed as soon as it is there: whoever wanted it was told that
-// it is not kept, and may try again.
+// disown has a task removed as soon as it is seen in the store: its caller got an
+// error, and may try again.
 func (s *Service) disown(id protocol.TaskID) {
 	s.mu.Lock()
 	s.disowned[id] = s.opts.Now()
 	s.mu.Unlock()
-	s.enqueue(id) // it may be there already
+	s.enqueue(id) // the task may be seen already
 }
 
-// An asking is a task that is to wait, with the question that it waits for. It has
-// its room until release.
+// An asking is the record of a task and the draft of its approval, before both are
+// stored. Its bytes are reserved until release.
 type asking struct {
 	record  *Record
 	draft   *approval.Record
 	release func()
 }
 
-// question makes a task wait for the answer to a question, if there is room.
+// question returns the asking for a task and its question, or 3004 if there is no room.
 func (s *Service) question(r *Record, q *tools.Question, kept any) (*asking, error) {
 	draft, ok := q.Draft.(*approval.Record)
 	if !ok {
@@ -118,8 +119,8 @@ func (s *Service) question(r *Record, q *tools.Question, kept any) (*asking, err
 	return &asking{next, &asked, func() { room(); place() }}, nil
 }
 
-// ask has the question of a stored task asked. Where that fails the task does
-// not wait; where not even that can be stored it is asked later.
+// ask opens the approval of a stored task. If that fails, the task is deleted; if it
+// cannot be deleted either, the approval is opened later.
 func (s *Service) ask(ctx context.Context, a *asking, revision uint64) error {
 	r := a.record
 	err := s.opts.Approvals.Open(ctx, a.draft)
@@ -132,14 +133,14 @@ func (s *Service) ask(ctx context.Context, a *asking, revision uint64) error {
 		s.later(r.ID)
 		return nil
 	}
-	return protocol.Errorf(protocol.StoreUnavailable, "somebody would have to agree to the call, and could not be asked")
+	return protocol.Errorf(protocol.StoreUnavailable, "the call needs an approval, and its request could not be stored")
 }
 
-// seal encrypts what is kept of a task.
+// seal encodes and encrypts the state of a task.
 func (s *Service) seal(id protocol.TaskID, value any) ([]byte, error) {
 	var plain bytes.Buffer
 	if err := records.Encode(&plain, value); err != nil {
-		return nil, protocol.Wrap(protocol.Internal, err, "what is to be kept cannot be written")
+		return nil, protocol.Wrap(protocol.Internal, err, "the state of the task cannot be encoded")
 	}
 	return s.opts.Sealer.Seal(plain.Bytes(), "parked/"+string(id))
 }
@@ -151,12 +152,13 @@ func (s *Service) open(id protocol.TaskID, sealed []byte) (json.RawMessage, erro
 	}
 	plain, err := s.opts.Sealer.Open(sealed, "parked/"+string(id))
 	if err != nil || !json.Valid(plain) {
-		return nil, protocol.Errorf(protocol.Internal, "what was kept of the task cannot be read any more")
+		return nil, protocol.Errorf(protocol.Internal, "the stored state of the task cannot be read any more")
 	}
 	return plain, nil
 }
 
-// publish tells of a task on its topic.
+// publish publishes an event of a task: on its topic, to its attendances, and at its
+// end to the return address if no attendance is left.
 func (s *Service) publish(r *Record, event string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -167,7 +169,7 @@ func (s *Service) publish(r *Record, event string, data any) {
 	s.seqs[r.ID]++
 	seq := s.seqs[r.ID]
 	listeners := s.heard[r.ID]
-	if r.State.Over() { // who attends until now answers its caller by itself
+	if r.State.Over() { // an attendance answers its caller itself
 		delete(s.seqs, r.ID)
 		delete(s.heard, r.ID)
 	}
@@ -185,7 +187,8 @@ func (s *Service) publish(r *Record, event string, data any) {
 	}
 }
 
-// returns tells the caller of a task of its end, who was told that it waits.
+// returns sends the end of a task to the return address of its caller, which has got
+// task.waiting.
 func (s *Service) returns(r *Record, e protocol.Event) {
 	if r.ReturnTo == nil || s.opts.Return == nil {
 		return

@@ -263,7 +263,7 @@ func TestADamagedTaskFails(t *testing.T) {
 	if err := w.decide(alice, a, "approve", ""); err != nil {
 		t.Fatal(err)
 	}
-	if said := w.ended(); said != "failed: 5000 what was kept of the task cannot be read any more" || w.bell.rings != 0 {
+	if said := w.ended(); said != "failed: 5000 the stored state of the task cannot be read any more" || w.bell.rings != 0 {
 		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
 	}
 }

@@ -11,11 +11,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Patience are the params of commands whose models may have to wait for
-// somebody to agree.
+// Patience are the params of commands whose models may have to wait for an approval.
 type Patience struct {
-	Wait    *int  `json:"approval_wait_ms,omitempty" range:"0-600000" doc:"time that the request itself waits for somebody to agree to a call of a tool, within its time, before it is answered with finish_reason waiting; 0 not at all; the bridge's setting if absent"`
-	Expires int64 `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"time for which a decision is of use; undecided by then the model is told so, and answers without the call; the bridge's setting if absent, or if that is less"`
+	Wait    *int  `json:"approval_wait_ms,omitempty" range:"0-600000" doc:"time that the request itself waits for the approval of a tool call, within its time, before it is answered with finish_reason waiting; 0 not at all; the bridge's setting if absent"`
+	Expires int64 `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"time until an approval expires; the model then learns that the call was not approved, and answers without it; the bridge's setting if absent, or if that is less"`
 }
 
 // wait is the time that the call itself waits, less than zero for the configured one.
@@ -26,8 +25,7 @@ func (p Patience) wait() time.Duration {
 	return time.Duration(*p.Wait) * time.Millisecond
 }
 
-// A Place keeps what one call of a command comes to, if it comes to wait. It is
-// good for as long as the call.
+// A Place is the parking place of one call of a command. It lives as long as the call.
 type Place struct {
 	service  *Service
 	command  string
@@ -38,7 +36,7 @@ type Place struct {
 	kept     *Record
 }
 
-// Place is the place where a call can be kept; nil without a service.
+// Place returns the parking place of a call; nil without a service.
 func (s *Service) Place(call *commands.Call, p Patience) *Place {
 	if s == nil {
 		return nil
@@ -46,20 +44,19 @@ func (s *Service) Place(call *commands.Call, p Patience) *Place {
 	return &Place{service: s, command: call.Command, who: call.Principal, patience: p, returnTo: call.ReturnAddress(), request: call.RequestID}
 }
 
-// Patience is the time that the approval of a call may be waited for; 0 leaves that to
-// the bridge.
+// Patience is the time until an approval expires; 0 for the bridge's setting.
 func (p *Place) Patience() time.Duration { return time.Duration(p.patience.Expires) * time.Millisecond }
 
-// A Traced state knows the trace that it is part of.
+// A Traced is a state with the id of its trace.
 type Traced interface{ Trace() string }
 
-// Park keeps the call until the question is settled.
+// Park parks the call until its question is settled.
 func (p *Place) Park(ctx context.Context, q *tools.Question, state Traced) (err error) {
 	p.kept, err = p.service.Park(ctx, Order{Command: p.command, Principal: p.who, TraceID: state.Trace(), Question: q, State: state, ReturnTo: p.returnTo, RequestID: p.request})
 	return err
 }
 
-// Waiting is the answer to a caller about its call, nil if it was not parked.
+// Waiting is the event about the parked call for its caller, nil if it was not parked.
 func (p *Place) Waiting() *WaitingEvent {
 	if p.kept == nil {
 		return nil
@@ -68,15 +65,15 @@ func (p *Place) Waiting() *WaitingEvent {
 	return &e
 }
 
-// Await waits for the end of the call that is kept here, as long as its caller
-// wants, and puts the result in place of another. It leaves that as it is if the
-// call still waits. Its caller hears of everything meanwhile.
+// Await waits for the end of the parked call, as long as its caller has asked for, and
+// stores its result in result, a pointer. If the call still waits then, result is not
+// changed. Events of the task go to the caller meanwhile.
 func (p *Place) Await(ctx context.Context, call *commands.Call, result any) error {
 	call.Emit("task.waiting", p.kept.Event())
 	answer, ended, err := p.service.Await(ctx, p.kept.ID, p.service.Until(ctx, p.patience.wait()), call.Emit)
 	if !ended || err != nil {
 		return err
 	}
-	reflect.ValueOf(result).Elem().SetZero() // what the other one had besides would stay
+	reflect.ValueOf(result).Elem().SetZero() // fields absent from the answer would stay
 	return json.Unmarshal(answer, result)
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A queue has the tasks that are ready until there are places for them. What one
-// round costs does not grow with the tasks that wait behind others. It is for one
-// goroutine.
+// A queue holds the ready tasks until there are places for them. The cost of one round
+// does not grow with the tasks behind the first of each party. It is for one goroutine.
 type queue struct {
 	known  map[protocol.TaskID]bool
 	spaces map[string]map[fair.Party][]protocol.TaskID
@@ -33,8 +32,8 @@ func (q *queue) add(who fair.Party, id protocol.TaskID) {
 	q.known[id] = true
 }
 
-// take takes out the tasks that there are places for, each with its place, which
-// whoever gets the task gives back.
+// take removes and yields the tasks that there are places for. The receiver of a task
+// releases its place.
 func (q *queue) take(places *fair.Semaphore) iter.Seq2[fair.Party, protocol.TaskID] {
 	return func(yield func(fair.Party, protocol.TaskID) bool) {
 		for space, parties := range q.spaces {
@@ -43,7 +42,7 @@ func (q *queue) take(places *fair.Semaphore) iter.Seq2[fair.Party, protocol.Task
 					return
 				}
 				if !places.Free(fair.Party{Space: space}, 1) {
-					break // for nobody else of the space
+					break // the other parties of the space have no place either
 				}
 			}
 			if len(parties) == 0 {
@@ -53,7 +52,7 @@ func (q *queue) take(places *fair.Semaphore) iter.Seq2[fair.Party, protocol.Task
 	}
 }
 
-// takeOf takes out the tasks of one party that there are places for.
+// takeOf removes and yields the tasks of one party that there are places for.
 func (q *queue) takeOf(who fair.Party, places *fair.Semaphore, yield func(fair.Party, protocol.TaskID) bool) bool {
 	parties := q.spaces[who.Space]
 	for len(parties[who]) > 0 && places.TryAcquire(who, 1) == nil {

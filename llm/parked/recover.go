@@ -10,9 +10,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// recover has everything taken up that need not wait: what an earlier process
-// went on with, and what was decided while none was there. Whoever takes a task
-// up replaces its record, so that of two only one goes on.
+// recover enqueues the tasks that need not wait: those that an earlier process was
+// running, and those whose approvals were decided while no process ran. A job takes its
+// task up by replacing the record, so that only one of two resumes it.
 func (s *Service) recover(ctx context.Context) {
 	for _, r := range s.opts.Tasks.All() {
 		if r.State == Running {
@@ -22,8 +22,9 @@ func (s *Service) recover(ctx context.Context) {
 	s.tidy(ctx)
 }
 
-// tidy takes up what waits for no decision any more, ends the tasks whose credentials have ended, takes back the questions that
-// no task waits for, and forgets tasks that ended long ago.
+// tidy enqueues waiting tasks whose approvals are settled or lost, ends tasks whose
+// credentials have ended, withdraws approvals without a task, and deletes tasks that
+// ended long ago.
 func (s *Service) tidy(ctx context.Context) {
 	var ended []*Record
 	for _, r := range s.opts.Tasks.All() {
@@ -58,11 +59,11 @@ func (s *Service) tidy(ctx context.Context) {
 	}
 }
 
-// disownedFor is the time that a task is watched for that may be stored although its
-// caller was told otherwise.
+// disownedFor is the time for which the service watches for a disowned task, which may
+// be stored although its caller got an error.
 const disownedFor = 10 * time.Minute
 
-// keeps reports whether a task waits for an approval, or makes its call by it.
+// keeps reports whether a task waits for an approval, or runs the approved call.
 func (s *Service) keeps(task, approval string) bool {
 	if s.opts.KeptElse != nil && s.opts.KeptElse(task, approval) {
 		return true
@@ -71,11 +72,11 @@ func (s *Service) keeps(task, approval string) bool {
 	return ok && !r.State.Over() && r.Approval == approval
 }
 
-// revoke ends a task that waits and whose credential has ended.
+// revoke ends a waiting task whose credential has ended.
 func (s *Service) revoke(ctx context.Context, id protocol.TaskID, why error) {
 	t, _ := s.enter(ctx, id)
 	if t == nil {
-		return // whoever goes on with it is asked for the credential, too
+		return // its turn checks the credential, too
 	}
 	defer s.giveBack(id, t)
 	r, revision, ok := s.opts.Tasks.Get(string(id))
@@ -84,7 +85,7 @@ func (s *Service) revoke(ctx context.Context, id protocol.TaskID, why error) {
 	}
 	ended := s.over(r, nil, why)
 	if _, err := s.opts.Tasks.Update(ctx, string(id), ended, revision); err != nil {
-		return // it is looked at again
+		return // the next tidy tries again
 	}
 	s.withdraw(ctx, ended, "the credential with which the call was asked for is no longer valid")
 	s.publishEnd(ended, nil)

@@ -6,9 +6,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// reserve takes room for what a task is to keep instead of what it keeps, until
-// release, which comes once that is stored, or is not. 3004 says that there is
-// none.
+// reserve reserves the additional bytes of a task's next record, until release. The
+// caller releases them once the record is stored, or has failed to be. The error is
+// 3004 if there is no room.
 func (s *Service) reserve(old, next *Record) (release func(), err error) {
 	before := 0
 	if old.State == Running {
@@ -38,16 +38,18 @@ func (s *Service) reserve(old, next *Record) (release func(), err error) {
 	}), nil
 }
 
-// spare is the room that must be left of what a task may keep before a call of a tool is
-// made, so that its outcome can be kept, in bytes. It is more than the longest text
+// spare is the room, in bytes, that the state of a task must leave before a call of a
+// tool, so that the outcome of the call can be stored. It is more than the longest text
 // of a result takes.
 const spare = 512 << 10
 
-// spare is the room that is to be left before a call of a tool, in bytes.
+// spare is the constant spare, or an eighth of the limit of a running task if that is
+// less.
 func (s *Service) spare() int { return min(spare, keptRunning*s.opts.MaxKept/8) }
 
-// fits says why a task cannot keep that much. Other than what waits, one that
-// goes on may keep a multiple: it has been let in, and goes on for a moment.
+// fits returns 3004 if a state and more bytes exceed the limit of a running task. The
+// limit is a multiple of that of a waiting one, since a running task has been admitted
+// and lasts for a moment.
 func (s *Service) fits(kept []byte, more int) error {
 	if limit := keptRunning * s.opts.MaxKept; len(kept)+more > limit {
 		return protocol.Errorf(protocol.LimitReached, "the conversation has more than %d bytes, which is too much to be kept", limit).
@@ -56,7 +58,7 @@ func (s *Service) fits(kept []byte, more int) error {
 	return nil
 }
 
-// keptRunning is the multiple of the bytes of a waiting task that one which goes on
-// may keep, and that a result may have. With its encoding it stays below the largest
-// record of the store.
+// keptRunning is the limit of a running task, and of a result, as a multiple of the
+// limit of a waiting task. With its encoding it stays below the largest record of the
+// store.
 const keptRunning = 4

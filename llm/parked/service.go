@@ -19,49 +19,49 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Sealer encrypts what is kept, each bound to its purpose.
+// A Sealer encrypts data, bound to a purpose.
 type Sealer interface {
 	Seal(plain []byte, purpose string) ([]byte, error)
 	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
-// A Continue goes on with a task and returns its result. It returns [ErrParked]
-// when the task waits again. With a task that has waited it does nothing before it
-// has used the approval, or has noted how far that is, see [Job.Start] and [Job.Keep]:
-// two bridges may begin, and one alone can do either.
+// A Continue resumes a task and returns its result, or [ErrParked] when the task waits
+// again. It must have no effect before it has used the approval or stored the state of
+// the task, see [Job.Start] and [Job.Keep]: two bridges may begin, and only one of them
+// succeeds in either.
 type Continue func(ctx context.Context, job *Job) (json.RawMessage, error)
 
 // Options configure a [Service]. Zero fields mean the defaults.
 type Options struct {
 	Tasks     records.Table[Record]
 	Approvals *approval.Service
-	// KeptElse reports whether something that is no call of a model waits for an
-	// approval. Nil: nothing does.
+	// KeptElse reports whether a waiter outside this package keeps an approval. Nil for
+	// no such waiters.
 	KeptElse func(task, approval string) bool
 	Grants   grant.Authority
 	Sealer   Sealer
 	// Publish sends an event of a task on its topic.
 	Publish func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
-	// Return tells a caller of the end of its task, where its answer went that the
-	// task waits. Nil tells none.
+	// Return sends the end of a task to the address at which its caller got
+	// task.waiting. Nil sends none.
 	Return   func(who *protocol.Principal, to *commands.ReturnAddress, e *protocol.Event)
 	BridgeID string
 
-	Wait         time.Duration // that a call waits for a decision before it is told that it is parked, default 120 s
-	MaxRunning   int           // tasks that go on at once, shared among principals and spaces, default 64; more wait for their turn
+	Wait         time.Duration // time that a call waits for a decision before it is answered as parked, default 120 s
+	MaxRunning   int           // tasks that run at once, shared among principals and spaces, default 64; more wait for their turn
 	MaxKept      int           // bytes kept of one task, default 1 MiB
-	MaxOwnBytes  int           // the same of all that wait, of one principal, default 16 MiB
-	MaxOpenBytes int           // and of a space, default 256 MiB
-	Keep         time.Duration // how long a task can be asked for after its end, default 7 days
-	MaxEnded     int           // of these, of one space, default 10 000
-	MaxOwnEnded  int           // of these, of one principal, default 1000
+	MaxOwnBytes  int           // bytes of all waiting tasks of one principal, default 16 MiB
+	MaxOpenBytes int           // bytes of all waiting tasks of a space, default 256 MiB
+	Keep         time.Duration // retention of ended tasks, default 7 days
+	MaxEnded     int           // ended tasks of one space, default 10 000
+	MaxOwnEnded  int           // ended tasks of one principal, default 1000
 
 	Log        *slog.Logger
 	Now        func() time.Time
 	Registerer prometheus.Registerer
 }
 
-// A Service keeps tasks that wait for somebody to agree. It is safe for use by
+// A Service stores and resumes tasks that wait for approvals. It is safe for use by
 // many goroutines.
 type Service struct {
 	opts      Options
@@ -76,28 +76,29 @@ type Service struct {
 
 	mu       sync.Mutex
 	closed   bool
-	running  bool              // [Service.Run] is
-	ready    []protocol.TaskID // whose question is settled
+	running  bool              // [Service.Run] has begun
+	ready    []protocol.TaskID // tasks to be taken up
 	stir     chan struct{}
-	busy     map[protocol.TaskID]*turn         // that go on at this moment
-	heard    map[protocol.TaskID][]*attendance // by those who wait
-	seqs     map[protocol.TaskID]uint64        // of the events of tasks that have not ended
-	disowned map[protocol.TaskID]time.Time     // that may be stored although they are not to be
-	inVain   map[protocol.TaskID]int           // how often in a row somebody went on and could not store what came of it
+	busy     map[protocol.TaskID]*turn         // turns of the tasks that run here
+	heard    map[protocol.TaskID][]*attendance // callers that wait
+	seqs     map[protocol.TaskID]uint64        // sequence numbers of the last events, of tasks that have not ended
+	disowned map[protocol.TaskID]time.Time     // tasks to be removed, see disown, with the times of their writes
+	inVain   map[protocol.TaskID]int           // failed attempts in a row, see goesOnAgain
 }
 
-// A turn is a task that goes on.
+// A turn is the exclusive handling of a task by one goroutine.
 type turn struct {
 	cancel context.CancelCauseFunc
-	again  bool          // its question was settled meanwhile
-	done   chan struct{} // closed when it has ended or waits again
+	again  bool          // the task was enqueued again meanwhile
+	done   chan struct{} // closed at the end of the turn
 }
 
-// errClosing is the reason why tasks stop when the service closes: they go on later.
+// errClosing is the cause of the end of turns when the service closes. Their tasks are
+// resumed later.
 var errClosing = protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
 
-// New makes a service. It follows the tables, so it comes before they are
-// loaded; [Service.Handle] comes before [Service.Run].
+// New returns a service. It follows the tables, so call it before they are loaded; call
+// [Service.Handle] before [Service.Run].
 func New(o Options) *Service {
 	o.Wait = cmp.Or(o.Wait, tools.DefaultTimeout)
 	o.MaxRunning = cmp.Or(o.MaxRunning, 64)
@@ -130,10 +131,10 @@ func New(o Options) *Service {
 	return s
 }
 
-// Handle says who goes on with the tasks of a command.
+// Handle registers the [Continue] of a command's tasks.
 func (s *Service) Handle(command string, c Continue) { s.continues[command] = c }
 
-// changed counts a task and tells those who wait for it.
+// changed counts a task and wakes the callers that wait for it.
 func (s *Service) changed(_ string, old, now *Record) {
 	s.tally.changed(old, now)
 	s.mu.Lock()
@@ -156,11 +157,11 @@ func (s *Service) changed(_ string, old, now *Record) {
 	}
 }
 
-// settled notes that the question is settled that a task waits for.
+// settled enqueues a task whose approval is settled.
 func (s *Service) settled(task string) { s.enqueue(protocol.TaskID(task)) }
 
-// enqueue has a task taken up, if that is this bridge's to do. Of a cluster one
-// bridge goes on with the tasks of all, and looks at each when it begins.
+// enqueue adds a task to those to be taken up, if [Service.Run] runs here. In a cluster
+// one bridge resumes the tasks of all, and looks at each task when it begins.
 func (s *Service) enqueue(id protocol.TaskID) {
 	s.mu.Lock()
 	if s.running {
@@ -170,7 +171,7 @@ func (s *Service) enqueue(id protocol.TaskID) {
 	s.wake()
 }
 
-// wake has [Service.Run] look at what is ready.
+// wake has [Service.Run] look at the ready tasks.
 func (s *Service) wake() {
 	select {
 	case s.stir <- struct{}{}:
@@ -178,7 +179,7 @@ func (s *Service) wake() {
 	}
 }
 
-// dequeue takes all that are to be taken up.
+// dequeue removes and returns all ready tasks.
 func (s *Service) dequeue() []protocol.TaskID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,11 +188,11 @@ func (s *Service) dequeue() []protocol.TaskID {
 	return ready
 }
 
-// tidyPace is the interval at which it is looked whether those that wait may still.
+// tidyPace is the interval of [Service.tidy].
 const tidyPace = time.Minute
 
-// Run takes up what an earlier process has left, and what is decided from then
-// on, until ctx ends.
+// Run resumes the tasks that an earlier process has left, and those whose approvals are
+// settled from then on, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.running = true
@@ -238,7 +239,8 @@ func (s *Service) takeUpReady(q *queue, places *fair.Semaphore) bool {
 	return true
 }
 
-// admit counts a goroutine, unless the service closes.
+// admit counts a goroutine for Close, unless the service closes. It reports whether it
+// did.
 func (s *Service) admit() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,8 +250,8 @@ func (s *Service) admit() bool {
 	return !s.closed
 }
 
-// Close has everybody who waits for a task told that it still waits, and stops
-// what goes on at this moment: the next bridge does.
+// Close ends all waits with the answer that the task still waits, and stops the running
+// tasks, which the next bridge resumes.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

@@ -13,11 +13,11 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// pause is the time that a task waits that could not be taken up.
+// pause is the time between two attempts to take up a task or to store its end.
 const pause = time.Second
 
-// later has a task looked at again after a pause, which is the longer the more often
-// its work was in vain.
+// later enqueues a task again after a pause. The pause grows with the failed attempts,
+// see goesOnAgain.
 func (s *Service) later(id protocol.TaskID) {
 	s.mu.Lock()
 	wait := min(pause<<s.inVain[id], longestPause)
@@ -25,12 +25,12 @@ func (s *Service) later(id protocol.TaskID) {
 	time.AfterFunc(wait, func() { s.enqueue(id) })
 }
 
-// takeUp goes on with a task whose question is settled, or that an earlier
-// process went on with. Only one does: whoever replaces the record.
+// takeUp resumes a task whose approval is settled, or that an earlier process was
+// running. Only the bridge that replaces the record resumes it.
 func (s *Service) takeUp(ctx context.Context, id protocol.TaskID) {
 	t, ctx := s.enter(ctx, id)
 	if t == nil {
-		return // it goes on already, and looks again when it is done
+		return // it has a turn already, which enqueues it again at its end
 	}
 	err := s.goOn(ctx, id)
 	s.giveBack(id, t)
@@ -40,7 +40,8 @@ func (s *Service) takeUp(ctx context.Context, id protocol.TaskID) {
 	}
 }
 
-// enter makes the task this goroutine's. It returns nil if it is another's.
+// enter begins a turn of a task. It returns nil if the task has one already, which then
+// enqueues the task again at its end.
 func (s *Service) enter(ctx context.Context, id protocol.TaskID) (*turn, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +55,7 @@ func (s *Service) enter(ctx context.Context, id protocol.TaskID) (*turn, context
 	return t, ctx
 }
 
-// giveBack ends a turn. What happened to the task meanwhile is looked at again.
+// giveBack ends a turn. If the task was enqueued meanwhile, it enqueues it again.
 func (s *Service) giveBack(id protocol.TaskID, t *turn) {
 	s.mu.Lock()
 	delete(s.busy, id)
@@ -67,7 +68,7 @@ func (s *Service) giveBack(id protocol.TaskID, t *turn) {
 	}
 }
 
-// goOn goes on with a task if it is time.
+// goOn resumes a task if its approval is settled, or does what else its state requires.
 func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	r, revision, ok := s.opts.Tasks.Get(string(id))
 	if !ok || r.State.Over() {
@@ -77,7 +78,7 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 		return s.remove(ctx, r, revision)
 	}
 	known, settled := s.opts.Approvals.Known(r.Approval)
-	if r.State == Waiting && !known { // the bridge stopped before it had asked, or the question is lost
+	if r.State == Waiting && !known { // the bridge stopped before it had opened the approval, or the approval is lost
 		return s.askAgain(ctx, r, revision)
 	}
 	if r.State == Waiting && !settled {
@@ -98,13 +99,13 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	return s.went(ctx, job, result, err)
 }
 
-// underWay reports whether somebody goes on with a task, or died of it: the record says
-// so, or the approval that was used for the call.
+// underWay reports whether a job has taken up a task, even if its bridge died since:
+// the task is running, or its approval was used for the call.
 func (s *Service) underWay(r *Record) bool {
 	return r.State == Running || r.State == Waiting && s.opts.Approvals.UsedAt(r.Approval) != 0
 }
 
-// ifMine is an error, unless that is that the task is another's.
+// ifMine returns an error, or nil for errNotMine.
 func ifMine(err error) error {
 	if errors.Is(err, errNotMine) {
 		return nil
@@ -112,8 +113,8 @@ func ifMine(err error) error {
 	return err
 }
 
-// went does what is to be done after somebody has gone on with a task. It returns
-// the error of one that is gone on with later.
+// went handles the outcome of a job. It returns an error if the task is to be resumed
+// later.
 func (s *Service) went(ctx context.Context, job *Job, result []byte, err error) error {
 	id := job.record.ID
 	switch {
@@ -132,16 +133,16 @@ func (s *Service) went(ctx context.Context, job *Job, result []byte, err error) 
 	return nil
 }
 
-// A task is gone on with as often, in one process, if each time its own record could
-// be stored and something else could not. The pauses in between grow to the longest,
-// so that it has some minutes.
+// The number of attempts to resume a task, in one process, whose record can be stored
+// while another write fails each time. The pauses between them grow to longestPause, so
+// that the attempts take some minutes.
 const (
 	mostInVain   = 10
 	longestPause = time.Minute
 )
 
-// goesOnAgain notes that the work of a task was in vain, and reports whether it is to
-// be tried again.
+// goesOnAgain counts a failed attempt of a task, and reports whether another one is
+// allowed.
 func (s *Service) goesOnAgain(id protocol.TaskID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,14 +150,14 @@ func (s *Service) goesOnAgain(id protocol.TaskID) bool {
 	return s.inVain[id] < mostInVain
 }
 
-// tooOften is the end of a task whose work was in vain each time.
+// tooOften is the error of a task after its last failed attempt.
 func tooOften(last error) error {
 	return protocol.Errorf(protocol.StoreUnavailable, "the task was gone on with %d times, and each time something could not be stored; the last time: %s", mostInVain, protocol.AsError(last).Message).
 		With("reason", "attempts").With("attempts", mostInVain)
 }
 
-// askAgain asks the question of a task that nobody knows. One that cannot be read any
-// more ends the task.
+// askAgain opens the approval of a task again, for one that is not known. A draft that
+// cannot be read any more ends the task.
 func (s *Service) askAgain(ctx context.Context, r *Record, revision uint64) error {
 	plain, err := s.open(r.ID, r.Asks)
 	question := new(approval.Record)
@@ -170,9 +171,9 @@ func (s *Service) askAgain(ctx context.Context, r *Record, revision uint64) erro
 	return nil
 }
 
-// lose ends a task that waits for nothing that is known.
+// lose ends a task whose approval and its draft are lost.
 func (s *Service) lose(ctx context.Context, r *Record, revision uint64) error {
-	return raced(s.finish(ctx, r, revision, protocol.Errorf(protocol.Internal, "the approval that the task waits for is lost, and what was kept of it cannot be read any more").With("reason", "lost")))
+	return raced(s.finish(ctx, r, revision, protocol.Errorf(protocol.Internal, "the approval that the task waits for is lost, and its stored request cannot be read any more").With("reason", "lost")))
 }
 
 func (s *Service) isDisowned(id protocol.TaskID) bool {
@@ -182,7 +183,7 @@ func (s *Service) isDisowned(id protocol.TaskID) bool {
 	return unwanted
 }
 
-// remove takes a task out that nobody was told of.
+// remove deletes a disowned task.
 func (s *Service) remove(ctx context.Context, r *Record, revision uint64) error {
 	if err := raced(s.opts.Tasks.Delete(ctx, string(r.ID), revision)); err != nil {
 		return err
@@ -191,11 +192,11 @@ func (s *Service) remove(ctx context.Context, r *Record, revision uint64) error 
 	return nil
 }
 
-// errNotMine says that somebody else has replaced the record of a task.
-var errNotMine = errors.New("the task is somebody else's now")
+// errNotMine is the error of a job whose task another job or a cancellation has taken.
+var errNotMine = errors.New("the task belongs to another job now")
 
-// raced is the error of a write that others may have made meanwhile: then there
-// is nothing left to do.
+// raced is the error of a write, nil if another write came first: then nothing is left
+// to do.
 func raced(err error) error {
 	switch protocol.CodeOf(err) {
 	case protocol.RevisionConflict, protocol.NotFound:
@@ -204,8 +205,8 @@ func raced(err error) error {
 	return err
 }
 
-// end stores how a task ended and tells it. While the store is away it keeps
-// trying; the next bridge goes on with what could not be stored.
+// end stores and publishes the end of a task. It repeats failed writes until the
+// service closes; the next bridge then resumes the task.
 func (s *Service) end(ctx context.Context, job *Job, result []byte, err error) {
 	ended := s.over(job.record, result, err)
 	for {
@@ -230,8 +231,8 @@ func (s *Service) end(ctx context.Context, job *Job, result []byte, err error) {
 	s.publishEnd(ended, result)
 }
 
-// withdraw takes the question of a task back. What cannot be stored now is done
-// when it is tidied up.
+// withdraw withdraws the approval of a task. If that cannot be stored now, tidy does it
+// later.
 func (s *Service) withdraw(ctx context.Context, r *Record, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
@@ -240,8 +241,8 @@ func (s *Service) withdraw(ctx context.Context, r *Record, why string) {
 	}
 }
 
-// run finds out for whom a task goes on, and has it do so as long as that
-// credential is good.
+// run resumes a task as its current principal, as long as the credential of the task is
+// valid.
 func (j *Job) run(ctx context.Context) ([]byte, error) {
 	s := j.service
 	who, err := s.opts.Grants.Principal(j.record.Grant)
@@ -250,7 +251,7 @@ func (j *Job) run(ctx context.Context) ([]byte, error) {
 	}
 	carry := s.continues[j.record.Command]
 	if carry == nil {
-		return nil, protocol.Errorf(protocol.Internal, "nobody goes on with tasks of %s", j.record.Command)
+		return nil, protocol.Errorf(protocol.Internal, "no handler resumes tasks of %s", j.record.Command)
 	}
 	if j.state, err = s.open(j.record.ID, j.record.Kept); err != nil {
 		return nil, err
@@ -265,12 +266,12 @@ func (j *Job) run(ctx context.Context) ([]byte, error) {
 	return result, err
 }
 
-// perform goes on with a task, whatever happens in it: what ends this bridge would
-// end the next one, too, which goes on with it.
+// perform calls a [Continue] and turns its panic into an error: the panic would end
+// this bridge, and then the next one that resumes the task.
 func (j *Job) perform(ctx context.Context, carry Continue) (result []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			j.service.opts.Log.Error("whoever went on with a task panicked", "task", j.record.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			j.service.opts.Log.Error("the handler of a task panicked", "task", j.record.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			result, err = nil, protocol.Errorf(protocol.Internal, "internal error")
 		}
 	}()

@@ -6,8 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A tally counts what is kept of tasks that have not ended. It follows the
-// table.
+// A tally counts the tasks that have not ended, and their bytes. It follows the table.
 type tally struct {
 	mu     sync.Mutex
 	spaces map[protocol.SpaceID]kept

@@ -7,13 +7,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A View is a task as others see it.
+// A View is a task with its result opened.
 type View struct {
 	*Record
-	Result json.RawMessage // in the open; nil of one that has none
+	Result json.RawMessage // nil for none
 }
 
-// Get is a task with its result.
+// Get returns a task with its result.
 func (s *Service) Get(id protocol.TaskID) (View, bool) {
 	r, _, ok := s.opts.Tasks.Get(string(id))
 	if !ok {
@@ -26,12 +26,13 @@ func (s *Service) Get(id protocol.TaskID) (View, bool) {
 		v.Record = &open
 	}
 	if r.State == Succeeded {
-		v.Result, _ = s.open(id, r.Result) // null if it cannot be read any more
+		v.Result, _ = s.open(id, r.Result) // nil if it cannot be read any more
 	}
 	return v, true
 }
 
-// shown is a task as others see it. That its call is made is noted in the approval.
+// shown is the record of a task for its readers: as running once its approval was used,
+// which the stored record may not tell yet.
 func (s *Service) shown(r *Record) *Record {
 	if r.State == Running || !s.underWay(r) {
 		return r
@@ -41,7 +42,7 @@ func (s *Service) shown(r *Record) *Record {
 	return &running
 }
 
-// Principal is the one for whom a task waits, as it is now.
+// Principal is the current principal of a task's credential.
 func (s *Service) Principal(id protocol.TaskID) (*protocol.Principal, error) {
 	r, _, ok := s.opts.Tasks.Get(string(id))
 	if !ok {
@@ -70,7 +71,7 @@ type endEvent struct {
 	Error   *Failure        `json:"error,omitempty"`
 }
 
-// publishEnd tells how a task ended.
+// publishEnd publishes the end of a task.
 func (s *Service) publishEnd(r *Record, result json.RawMessage) {
 	s.publish(r, "task."+string(r.State), endEvent{r.ID, r.Command, r.State, result, s.opened(r.ID, r.Failure)})
 }

@@ -34,7 +34,8 @@ func eachString(raw json.RawMessage, change func(string) string) json.RawMessage
 	return append(out, raw[done:]...)
 }
 
-// stringEnd is the end of the string that begins there.
+// stringEnd is the index behind the closing quote of the string that begins at an
+// index.
 func stringEnd(raw []byte, at int) int {
 	for at++; raw[at] != '"'; at++ {
 		if raw[at] == '\\' {

@@ -14,8 +14,8 @@ const (
 	letters = upper + "abcdefghijklmnopqrstuvwxyz"
 )
 
-// kinds find what everybody means by their names. They look for the usual
-// forms, and for no bare integer unless its digits say what it is. It is never
+// kinds are the finders of well-known values, by name. They match the usual forms, and
+// a bare integer only if its digits identify it, as by a checksum. The map is never
 // changed.
 var kinds = map[string]func(text string) []span{
 	"email": form{of: charset(letters + digits + "._%+-@"), least: 6, pattern: regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`)}.find,
@@ -39,12 +39,12 @@ func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 // A form is the pattern of a kind of value. Most of a text matches none: patterns are
 // tried only where enough of their characters stand in a row.
 type form struct {
-	of      *[256]bool // the characters of values
-	least   int        // how many at least
+	of      *[256]bool // characters of the values
+	least   int        // least number of characters
 	pattern *regexp.Regexp
-	apart   bool                                 // must be part of no longer word or number
-	check   func(value string) bool              // more than the pattern says; nil for nothing
-	within  func(text string, match span) []span // the values in a match; nil if it is one
+	apart   bool                                 // must not be part of a longer word or number
+	check   func(value string) bool              // a check beyond the pattern; nil for none
+	within  func(text string, match span) []span // values in a match; nil if the match is the value
 }
 
 func charset(chars string) *[256]bool {
@@ -71,7 +71,7 @@ func (f form) find(text string) (found []span) {
 	return found
 }
 
-// among adds the values in a part of a text.
+// among adds the values in a part of a text to found.
 func (f form) among(text string, part span, found []span) []span {
 	for part.from < part.to {
 		at := f.pattern.FindStringIndex(text[part.from:part.to])
@@ -84,7 +84,7 @@ func (f form) among(text string, part span, found []span) []span {
 			found = append(found, f.within(text, s)...)
 		case (!f.apart || standsApart(text, s)) && (f.check == nil || f.check(text[s.from:s.to])):
 			found = append(found, s)
-		default: // none begins inside a word
+		default: // no value begins inside a word
 			for s.to = s.from + 1; s.to < part.to && wordy(text[s.to-1]); s.to++ {
 			}
 		}
@@ -166,7 +166,8 @@ func groupsOf(text string, part span) (groups []span) {
 
 var ungrouped = strings.NewReplacer(" ", "", "-", "")
 
-// issuers are the beginnings of numbers of cards, and how long they are then.
+// issuers are the prefixes of card numbers by issuer, with the lengths of their
+// numbers.
 var issuers = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`4\d{15}(?:\d{3})?`,                                                 // Visa
 	`5[1-5]\d{14}`, `2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}`, // Mastercard
@@ -201,7 +202,7 @@ var (
 	ipv6 = form{of: charset(digits + "abcdefABCDEF:."), least: 3, within: ipv6Within, pattern: regexp.MustCompile(`(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{0,4})`)}
 )
 
-// addresses finds those of the Internet Protocol, of both versions.
+// addresses finds the addresses of the Internet Protocol, of both versions.
 func addresses(text string) []span { return append(ipv4.find(text), ipv6.find(text)...) }
 
 // ipv6Within is the address of version 6 in a match. A colon before or behind

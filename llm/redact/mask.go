@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// maxValues is the number of values of one request that get placeholders. Those beyond
-// are replaced for good.
+// maxValues is the greatest number of placeholders of one request. Further values are
+// replaced by [Redacted] for good.
 const maxValues = 10_000
 
 // A Mask hides the values of one request and puts them back into its answer.
@@ -22,33 +22,33 @@ type Mask struct {
 	JSON bool
 
 	rules  []Rule
-	taken  int                 // how often something was replaced
+	taken  int                 // number of replacements
 	byName map[string]string   // placeholder in lower case to value
 	byText map[string]string   // value to placeholder
 	last   map[string]int      // number of the last placeholder of a name
-	said   map[string]struct{} // placeholders that the conversation says itself
+	said   map[string]struct{} // texts of the conversation in the form of placeholders
 }
 
-// New makes a mask of these rules. A value that several of them find belongs to
-// the first.
+// New returns a mask with rules. A value found by several rules belongs to the first of
+// them.
 func New(rules []Rule) *Mask {
 	return &Mask{
 		rules: rules, byName: make(map[string]string), byText: make(map[string]string), last: make(map[string]int), said: make(map[string]struct{}),
 	}
 }
 
-// Taken is the number of times that something was replaced.
+// Taken is the number of replacements.
 func (m *Mask) Taken() int { return m.taken }
 
 // placeholder is the form of a placeholder. It needs no escape in JSON.
 var placeholder = regexp.MustCompile(`(?i)\[([a-z][a-z_]{0,15})-([1-9][0-9]{0,4})\]`)
 
-// note has a model use placeholders as if they were what they stand for.
+// note is the instruction to a model to use placeholders like the values behind them.
 const note = "Texts in brackets such as [%s] stand for values that are kept from you. Use and repeat them exactly as they are, also in calls of tools: they are replaced by the values on the way."
 
-// Messages are those of a request as they may leave. The messages given are
-// left as they are. If there are placeholders, the system text says what they
-// are for.
+// Messages returns the messages of a request with its values replaced. The given
+// messages are not changed. If there are placeholders, a note in the system text
+// explains them.
 func (m *Mask) Messages(list []chat.Message) []chat.Message {
 	for i := range list {
 		for j := range list[i].Segments {
@@ -77,8 +77,8 @@ func (m *Mask) Messages(list []chat.Message) []chat.Message {
 	return withNote(hidden, fmt.Sprintf(note, strings.Trim(first, "[]")))
 }
 
-// withNote adds a note to the system text, of which some models take but one,
-// in front of everything else.
+// withNote adds a note to the system text. It extends the system message if there is
+// one, since some models accept only one, at the beginning.
 func withNote(list []chat.Message, text string) []chat.Message {
 	if len(list) > 0 && list[0].Role == chat.System {
 		list[0].Segments = append(list[0].Segments, chat.Segment{Type: chat.Text, Text: "\n\n" + text})
@@ -87,8 +87,8 @@ func withNote(list []chat.Message, text string) []chat.Message {
 	return slices.Insert(list, 0, chat.TextMessage(chat.System, text))
 }
 
-// heed notes what looks like a placeholder and is none: it must not be taken
-// for one in the answer.
+// heed records texts of a segment in the form of placeholders: they must not become
+// placeholders, or the answer would restore values in their place.
 func (m *Mask) heed(s *chat.Segment) {
 	texts := []string{s.Text, string(s.UI)}
 	if s.ToolCall != nil {
@@ -104,8 +104,8 @@ func (m *Mask) heed(s *chat.Segment) {
 	}
 }
 
-// hide replaces the values of a segment. What its provider wants back as it
-// came holds placeholders already.
+// hide replaces the values of a segment. Opaque data needs no replacement: the provider
+// made it of a request with placeholders.
 func (m *Mask) hide(s *chat.Segment) {
 	s.Text = m.Text(s.Text)
 	s.UI = eachString(s.UI, m.Text)
@@ -116,18 +116,18 @@ func (m *Mask) hide(s *chat.Segment) {
 	}
 }
 
-// Text is a text as it may leave.
+// Text returns a text with its values replaced.
 func (m *Mask) Text(text string) string { return m.replace(text, m.stand) }
 
-// Text replaces what the rules find for good, as where nothing comes back. It
-// returns how often.
+// Text replaces the values found by rules for good, for texts without an answer to
+// restore. It returns the number of replacements.
 func Text(rules []Rule, text string) (clean string, taken int) {
 	m := &Mask{rules: rules}
 	clean = m.replace(text, func(r *Rule, _ string) string { return cmp.Or(r.with, Redacted) })
 	return clean, m.taken
 }
 
-// A finding is a value in a text, and whose it is.
+// A finding is the place of a value in a text, with the index of its rule.
 type finding struct {
 	span
 	rule int
@@ -150,7 +150,8 @@ func (m *Mask) replace(text string, by func(r *Rule, value string) string) strin
 	return b.String()
 }
 
-// find returns what the rules find, in order. Findings that overlap are one.
+// find returns the values found by the rules, in the order of the text. Overlapping
+// ones are merged.
 func (m *Mask) find(text string) []finding {
 	var list []finding
 	for i := range m.rules {
@@ -171,7 +172,7 @@ func (m *Mask) find(text string) []finding {
 	return merged
 }
 
-// stand is the stand-in for a value: always the same.
+// stand returns the replacement of a value: the same one for each occurrence.
 func (m *Mask) stand(r *Rule, value string) string {
 	if r.with != "" {
 		return r.with
@@ -205,8 +206,8 @@ func (m *Mask) Restore(text string) string {
 	})
 }
 
-// Segment is a segment of an answer with its values. The one given is left as
-// it is, and so is what its provider wants back.
+// Segment returns a segment of an answer with its values restored. The given segment is
+// not changed; opaque data keeps its placeholders.
 func (m *Mask) Segment(s chat.Segment) chat.Segment {
 	if m.JSON && s.Type == chat.Text {
 		s.Text = restoreJSON(m, s.Text)
@@ -227,7 +228,7 @@ func (m *Mask) call(c *chat.ToolCall) *chat.ToolCall {
 	return &call
 }
 
-// Answer is an answer with its values. The one given is left as it is.
+// Answer returns an answer with its values restored. The given answer is not changed.
 func (m *Mask) Answer(a *chat.Answer) *chat.Answer {
 	restored := &chat.Answer{Finish: a.Finish, Segments: make([]chat.Segment, len(a.Segments))}
 	restored.Finish.Detail = m.Restore(a.Finish.Detail)

@@ -5,21 +5,21 @@ import (
 	"regexp"
 )
 
-// Redacted replaces what gets no placeholder.
+// Redacted is the replacement of values without a placeholder.
 const Redacted = "[redacted]"
 
 // A Rule finds values that must not leave.
 type Rule struct {
 	name string                   // of its placeholders
-	find func(text string) []span // where the values are; they may overlap
-	with string                   // replaces them for good; "" for placeholders
+	find func(text string) []span // places of the values; they may overlap
+	with string                   // permanent replacement; "" for placeholders
 }
 
 // A span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-// Kind is the rule for one of [Kinds]. With, unless "", replaces what it finds
-// for good, instead of a placeholder.
+// Kind returns the rule for one of [Kinds]. With, unless "", is a permanent replacement
+// instead of placeholders.
 func Kind(name, with string) (Rule, error) {
 	find, ok := kinds[name]
 	if !ok {
@@ -28,7 +28,7 @@ func Kind(name, with string) (Rule, error) {
 	return Rule{name: name, find: find, with: with}, nil
 }
 
-// Pattern is the rule for a regular expression of RE2.
+// Pattern returns the rule for a regular expression of RE2. With is as for [Kind].
 func Pattern(pattern, with string) (Rule, error) {
 	compiled, err := regexp.Compile(pattern)
 	if err != nil {
@@ -37,7 +37,7 @@ func Pattern(pattern, with string) (Rule, error) {
 	return Rule{name: "redacted", find: matches(compiled), with: with}, nil
 }
 
-// matches finds what a pattern matches, but the empty text.
+// matches returns the finder of a pattern's matches, without empty ones.
 func matches(pattern *regexp.Regexp) func(string) []span {
 	return func(text string) (found []span) {
 		for _, at := range pattern.FindAllStringIndex(text, -1) {

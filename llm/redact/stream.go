@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// A stream puts values back into the events of an answer. Pieces of text that
-// may be the beginning of a placeholder wait for the next.
+// A stream restores the values in the events of an answer. A piece of text that may be
+// the beginning of a placeholder is held until the next event.
 type stream struct {
 	mask *Mask
 	emit func(chat.Event) error
@@ -60,7 +60,7 @@ func (s *stream) delta(e chat.Event) error {
 		delete(s.held, e.Index)
 	}
 	whole := len(e.Text)
-	if e.Opaque == nil { // which ends a segment
+	if e.Opaque == nil { // opaque data ends a segment
 		whole = begun(e.Text)
 	}
 	rest := e.Text[whole:]
@@ -92,7 +92,7 @@ func (s *stream) release(which func(*chat.Event) bool) error {
 			continue
 		}
 		delete(s.held, index)
-		if err := s.emit(*e); err != nil { // it never became a placeholder
+		if err := s.emit(*e); err != nil { // the text never became a placeholder
 			return err
 		}
 	}

@@ -35,8 +35,8 @@ func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, 4096), limit: limit}
 }
 
-// Next returns the next event, or [io.EOF] at the end of the stream. What
-// stands there unfinished is no event, as the standard has it.
+// Next returns the next event, or [io.EOF] at the end of the stream. An unfinished
+// event at the end is dropped, as the standard has it.
 func (r *Reader) Next() (Event, error) {
 	r.name, r.data = r.name[:0], r.data[:0]
 	fields := false
@@ -46,7 +46,7 @@ func (r *Reader) Next() (Event, error) {
 			return Event{}, err
 		}
 		if len(line) == 0 {
-			if !fields { // a name alone is no event, and not the next one's either
+			if !fields { // a name without data is no event, and is not the name of the next one
 				r.name = r.name[:0]
 				continue
 			}
@@ -69,8 +69,8 @@ func (r *Reader) Next() (Event, error) {
 
 var byteOrderMark = []byte("\ufeff")
 
-// readLine returns a line without its end. A last line that has none is
-// dropped with io.EOF.
+// readLine returns a line without its line ending. A last line without one is dropped,
+// and io.EOF returned.
 func (r *Reader) readLine() ([]byte, error) {
 	r.line = r.line[:0]
 	for {

@@ -1,4 +1,4 @@
-// Package tasks shows what is parked as tasks.
+// Package tasks is the [task.Source] of parked calls.
 package tasks
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Of shows the tasks of a service.
+// Of returns the source of a service's tasks.
 func Of(s *parked.Service) task.Source { return source{s} }
 
 type source struct{ parked *parked.Service }
