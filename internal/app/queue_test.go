@@ -20,7 +20,7 @@ import (
 )
 
 func queues(c *app.Config) {
-	c.Queues = []queue.Queue{{Name: "jobs", Topic: "jobs/#"}, {Name: "small", Topic: "small/+", Messages: 2}, {Name: "values", Topic: "values/+", LastValue: true}}
+	c.Queues = []queue.Queue{{Name: "jobs", Topic: "jobs/#"}, {Name: "small", Topic: "small/+", Messages: 2}, {Name: "shared", Topic: "shared/+", Messages: 8}, {Name: "values", Topic: "values/+", LastValue: true}}
 }
 
 // A labourer acknowledges by itself.
@@ -147,6 +147,11 @@ func TestAQueueHasBoundsAndRules(t *testing.T) {
 	for i, want := range []byte{0, 0, 0x97} {
 		if reason := answerTo(t, speaker, &paho.Publish{Topic: "small/x", QoS: 1, Payload: []byte{byte(i)}}); reason != want {
 			t.Errorf("message %d was answered by %#x", i, reason)
+		}
+	}
+	for i, want := range []byte{0, 0, 0x97} { // a quarter of it
+		if reason := answerTo(t, speaker, &paho.Publish{Topic: "shared/x", QoS: 1, Payload: []byte{byte(i)}}); reason != want {
+			t.Errorf("message %d of one publisher was answered by %#x", i, reason)
 		}
 	}
 	if reason := answerTo(t, speaker, &paho.Publish{Topic: "$queue/small", QoS: 1}); reason != 0x90 {

@@ -71,7 +71,7 @@ var rooms = map[string][]string{
 	"doors/mcp/mqtt":           {"protocol", "broker", "doors/mcp", "llm/tools/servers"},
 	"doors/mqtt/check":         {"protocol", "broker", "registry/schema"},
 	"doors/mqtt/delayed":       {"protocol", "commands", "broker", "internal/fair", "internal/records"},
-	"doors/mqtt/queue":         {"protocol", "broker", "internal/records"},
+	"doors/mqtt/queue":         {"protocol", "commands", "broker", "internal/fair", "internal/records"},
 	"doors/mqtt/sparkplug":     {"protocol", "broker"},
 	"doors/nats":               {"protocol", "commands", "broker/topic", "internal/fair", "internal/natsd"},
 	"doors/southbound":         {"protocol", "commands"},

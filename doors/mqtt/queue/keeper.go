@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -55,6 +56,7 @@ type Keeper struct {
 	queues  map[string]*Queue
 	expired prometheus.Counter
 	again   prometheus.Counter
+	refused *prometheus.CounterVec
 	server  Server
 	wake    chan struct{}
 	closing chan struct{}
@@ -64,8 +66,7 @@ type Keeper struct {
 	open    bool
 	storing int
 	lines   map[lineKey]*line
-	total   int // messages of all lines
-	bytes   int
+	room    *fair.Room // of all lines
 }
 
 type lineKey struct {
@@ -76,14 +77,15 @@ type lineKey struct {
 // Open makes a keeper of the records there are.
 func Open(o Options) *Keeper {
 	k := &Keeper{
-		Options: o, open: true, queues: make(map[string]*Queue), lines: make(map[lineKey]*line), wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		Options: o, open: true, queues: make(map[string]*Queue), lines: make(map[lineKey]*line), room: fair.NewRoom(mostAllMessages, mostAllBytes), wake: make(chan struct{}, 1), closing: make(chan struct{}),
 		expired: prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_expired_total", Help: "Messages that nobody took from a queue in time."}),
 		again:   prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_returned_total", Help: "Messages that went back into a queue, since their worker left without acknowledging them."}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aibridge_queue_refused_total", Help: "Messages for which a queue had no room, by whose room it was: the publisher's share, the queue, the share of the space or all of the bridge."}, []string{"queue", "of"}),
 	}
 	for i := range o.Queues {
 		k.queues[o.Queues[i].Name] = &o.Queues[i]
 	}
-	o.Registerer.MustRegister(k.expired, k.again, figures{k})
+	o.Registerer.MustRegister(k.expired, k.again, k.refused, figures{k})
 	o.Table.OnChange(k.note)
 	return k
 }
@@ -110,67 +112,36 @@ func (k *Keeper) note(key string, old, now *Message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if old != nil && (now == nil || old.Queue != now.Queue || old.Space != now.Space) {
-		k.change(k.line(old), func(l *line) { l.remove(key) })
+		k.change(k.line(old.Queue, old.Space), func(l *line) { l.remove(key) })
 	}
 	if now != nil {
-		k.change(k.line(now), func(l *line) { l.put(key, now) })
+		k.change(k.line(now.Queue, now.Space), func(l *line) { l.put(key, now) })
 		k.alert()
 	}
 }
 
-// change changes a line and keeps the sums; mu is held.
+// change changes a line; mu is held.
 func (k *Keeper) change(l *line, do func(*line)) {
-	messages, bytes := len(l.entries), l.bytes
 	do(l)
-	k.total += len(l.entries) - messages
-	k.bytes += l.bytes - bytes
-	if len(l.entries) == 0 {
+	if len(l.entries)+l.coming == 0 {
 		delete(k.lines, lineKey{l.queue.Name, l.space})
 	}
 }
 
-// line is the line that a message is in; mu is held. Messages of a queue that is not
-// configured any more have one too, for which nobody works.
-func (k *Keeper) line(m *Message) *line {
-	key := lineKey{m.Queue, m.Space}
+// line is a line, which is made if there is none; mu is held. Messages of a queue that is
+// not configured any more have one too, for which nobody works.
+func (k *Keeper) line(queue string, space protocol.SpaceID) *line {
+	key := lineKey{queue, space}
 	l := k.lines[key]
 	if l == nil {
-		q := k.queues[m.Queue]
+		q := k.queues[queue]
 		if q == nil {
-			q = &Queue{Name: m.Queue}
+			q = &Queue{Name: queue}
 		}
-		l = &line{queue: q, space: m.Space, entries: make(map[string]*entry)}
+		l = &line{queue: q, space: space, entries: make(map[string]*entry), of: make(map[string]load), room: k.room}
 		k.lines[key] = l
 	}
 	return l
-}
-
-// admit refuses messages for which there is no room, before anybody hears of them.
-func (k *Keeper) admit(q *Queue, i *broker.Inspection) broker.Verdict {
-	space := i.Client.Principal().Home()
-	if q.Space != "" && q.Space != string(space) {
-		return broker.Verdict{}
-	}
-	if len(i.Payload) > mostPayload {
-		return broker.Verdict{Reason: tooLarge, Text: "a message of a queue may have 262144 bytes"}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	size := len(i.Topic) + len(i.Payload)
-	if k.storing >= mostStoring || k.total >= mostAllMessages || k.bytes+size > mostAllBytes {
-		return broker.Verdict{Reason: quotaExceeded, Text: "too many messages wait in the queues of the bridge"}
-	}
-	l := k.lines[lineKey{q.Name, space}]
-	if l == nil {
-		return broker.Verdict{}
-	}
-	if q.LastValue && l.entries[valueKey(&Message{Queue: q.Name, Space: space, Topic: i.Topic})] != nil {
-		return broker.Verdict{} // it takes the place of another one
-	}
-	if len(l.entries) >= q.Messages || l.bytes+size > q.Bytes {
-		return broker.Verdict{Reason: quotaExceeded, Text: "the queue " + q.Name + " is full"}
-	}
-	return broker.Verdict{}
 }
 
 // take has a publication stored. Its acknowledgement waits for that.
@@ -188,26 +159,43 @@ func (k *Keeper) take(q *Queue, p *broker.Publication) {
 		}
 		key = id.String()
 	}
-	if !k.begin() {
+	end, open := k.begin(m)
+	if !open {
 		p.Hold() // without an acknowledgement, so that the client sends it again
 		return
 	}
 	settle := p.Hold()
-	go k.store(q, key, m, settle)
+	go k.store(q, key, m, end, settle)
 }
 
-func (k *Keeper) begin() bool {
+// begin counts a message that is about to be stored, until end is called; false once the
+// keeper is closed.
+func (k *Keeper) begin(m *Message) (end func(), open bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.open {
-		k.working.Add(1)
-		k.storing++
+	if !k.open {
+		return nil, false
 	}
-	return k.open
+	k.working.Add(1)
+	k.storing++
+	l := k.line(m.Queue, m.Space)
+	what, _ := l.needs(m)
+	l.coming++
+	l.add(m.By, what)
+	return func() {
+		defer k.working.Done()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.storing--
+		k.change(l, func(l *line) {
+			l.coming--
+			l.add(m.By, what.negative())
+		})
+	}, true
 }
 
-func (k *Keeper) store(q *Queue, key string, m *Message, settle func(broker.Verdict)) {
-	defer k.working.Done()
+func (k *Keeper) store(q *Queue, key string, m *Message, end func(), settle func(broker.Verdict)) {
+	defer end()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var err error
@@ -216,9 +204,6 @@ func (k *Keeper) store(q *Queue, key string, m *Message, settle func(broker.Verd
 	} else {
 		_, err = k.Table.Create(ctx, key, m)
 	}
-	k.mu.Lock()
-	k.storing--
-	k.mu.Unlock()
 	if err != nil {
 		k.Log.Warn("a message of a queue is not stored", "queue", q.Name, "topic", m.Topic, "error", err)
 		settle(broker.Verdict{Reason: implementation})

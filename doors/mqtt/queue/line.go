@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -12,8 +13,53 @@ type line struct {
 	queue   *Queue
 	space   protocol.SpaceID
 	entries map[string]*entry // by key
-	bytes   int
 	waiting order
+
+	coming int             // messages that are being stored
+	all    load            // entries, and what is being stored
+	of     map[string]load // of each publisher
+	room   *fair.Room      // of all lines, in which what the line has is counted
+}
+
+// A load is a number of messages, and their bytes.
+type load struct{ messages, bytes int }
+
+func (l load) plus(o load) load { return load{l.messages + o.messages, l.bytes + o.bytes} }
+
+func (l load) negative() load { return load{-l.messages, -l.bytes} }
+
+// holds reports whether what there is has room for more. What takes nothing more always
+// has.
+func (l load) holds(there, more load) bool {
+	return (more.messages <= 0 || there.messages+more.messages <= l.messages) &&
+		(more.bytes <= 0 || there.bytes+more.bytes <= l.bytes)
+}
+
+// add counts more of a publisher, or less.
+func (l *line) add(by string, what load) {
+	l.all = l.all.plus(what)
+	if sum := l.of[by].plus(what); sum == (load{}) {
+		delete(l.of, by)
+	} else {
+		l.of[by] = sum
+	}
+	l.room.Add(partyOf(by, l.space), int64(what.messages), int64(what.bytes))
+}
+
+// needs is what a message takes that is to come into the line, of the room of its
+// publisher and of that of the queue: less if it takes the place of another one.
+func (l *line) needs(m *Message) (own, all load) {
+	own, all = load{1, m.size()}, load{1, m.size()}
+	if !l.queue.LastValue {
+		return own, all
+	}
+	if e := l.entries[valueKey(m)]; e != nil {
+		all = load{0, max(0, m.size()-e.size)}
+		if e.by == m.By {
+			own = all
+		}
+	}
+	return own, all
 }
 
 // An entry is a message of a line.
@@ -21,6 +67,7 @@ type entry struct {
 	key    string
 	at     int64
 	size   int
+	by     string // its publisher
 	with   string // the process that has it, "" for none
 	lent   bool   // a client here has it, or is about to
 	queued bool   // in waiting
@@ -32,9 +79,11 @@ func (l *line) put(key string, m *Message) {
 	if e == nil {
 		e = &entry{key: key}
 		l.entries[key] = e
+	} else {
+		l.add(e.by, load{-1, -e.size})
 	}
-	l.bytes += m.size() - e.size
-	e.size, e.with = m.size(), m.With
+	e.size, e.by, e.with = m.size(), m.By, m.With
+	l.add(e.by, load{1, e.size})
 	if e.at != m.At {
 		e.lent = false // it is another message: the newest of its topic
 		if e.queued {
@@ -58,7 +107,7 @@ func (l *line) enqueue(e *entry) {
 
 func (l *line) remove(key string) {
 	if e := l.entries[key]; e != nil {
-		l.bytes -= e.size
+		l.add(e.by, load{-1, -e.size})
 		delete(l.entries, key)
 		e.lent = true // so that nobody is given it who finds it waiting
 	}

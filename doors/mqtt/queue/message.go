@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -18,6 +19,7 @@ type Message struct {
 	Space protocol.SpaceID `json:"space"`
 	At    int64            `json:"at"`             // nanoseconds of Unix time: the place in the queue
 	Until int64            `json:"until"`          // nanoseconds of Unix time: it is dropped then
+	By    string           `json:"by,omitempty"`   // its publisher as a text, "" in records of earlier releases
 	With  string           `json:"with,omitempty"` // the process of the bridge whose client has it, where several bridges work
 
 	Topic     string                  `json:"topic"`
@@ -32,7 +34,7 @@ type Message struct {
 // messageOf is the record of a publication.
 func messageOf(q *Queue, p *broker.Publication, now time.Time) *Message {
 	m := &Message{
-		Queue: q.Name, Space: p.Client.Principal().Home(), At: now.UnixNano(), Until: now.Add(q.life()).UnixNano(),
+		Queue: q.Name, Space: p.Client.Principal().Home(), By: p.Client.Principal().Party().String(), At: now.UnixNano(), Until: now.Add(q.life()).UnixNano(),
 		Topic: p.Topic, Payload: bytes.Clone(p.Payload), Type: p.ContentType, Respond: p.ResponseTopic,
 		Correlate: bytes.Clone(p.CorrelationData), User: slices.Clone(p.UserProperties),
 	}
@@ -42,6 +44,14 @@ func messageOf(q *Queue, p *broker.Publication, now time.Time) *Message {
 	return m
 }
 
+// party is the party whose room the message takes.
+func (m *Message) party() fair.Party { return partyOf(m.By, m.Space) }
+
+func partyOf(by string, space protocol.SpaceID) fair.Party {
+	return fair.Party{Principal: by, Space: string(space)}
+}
+
+// size is the number of bytes that a message counts for.
 func (m *Message) size() int {
 	n := len(m.Topic) + len(m.Payload) + len(m.Type) + len(m.Respond) + len(m.Correlate)
 	for _, u := range m.User {

@@ -15,6 +15,7 @@ type Queue struct {
 	LastValue bool   `yaml:"last_value" doc:"of the messages that wait, keep only the newest of each topic"`
 	Messages  int    `yaml:"messages" doc:"messages that may wait in a space, 10000 by default"`
 	Bytes     int    `yaml:"bytes" doc:"their topics, payloads and properties, 67108864 bytes by default"`
+	Share     int    `yaml:"share" doc:"percent of messages and bytes that one publisher may have in the queue of its space, 25 by default; with fewer than 8 messages all"`
 	Hours     int    `yaml:"hours" doc:"hours that a message may wait, 168 by default"`
 	Prefetch  int    `yaml:"prefetch" doc:"messages that a worker may have without having acknowledged them, 16 by default"`
 }
@@ -25,12 +26,16 @@ const (
 	defaultBytes    = 64 << 20
 	defaultHours    = 7 * 24
 	defaultPrefetch = 16
+	defaultShare    = 25
 
 	mostQueues   = 64
 	mostMessages = 100_000
 	mostBytes    = 1 << 30
 	mostHours    = 365 * 24
 	mostPrefetch = 1000
+	mostShare    = 100
+
+	fewest = 8 // messages that are worth being shared
 )
 
 var names = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -61,6 +66,7 @@ func CheckQueues(queues []Queue, fail func(format string, args ...any)) {
 		}{
 			{"messages", &q.Messages, defaultMessages, mostMessages},
 			{"bytes", &q.Bytes, defaultBytes, mostBytes},
+			{"share", &q.Share, defaultShare, mostShare},
 			{"hours", &q.Hours, defaultHours, mostHours},
 			{"prefetch", &q.Prefetch, defaultPrefetch, mostPrefetch},
 		} {
@@ -77,6 +83,17 @@ func CheckQueues(queues []Queue, fail func(format string, args ...any)) {
 // filters are those by which workers subscribe to the queue.
 func (q *Queue) filters() []string {
 	return []string{Prefix + q.Name, Prefix + q.Name + "/" + q.Topic}
+}
+
+// room is the room of the queue in each space.
+func (q *Queue) room() load { return load{q.Messages, q.Bytes} }
+
+// shareOf is the part of a room that one publisher may have.
+func (q *Queue) shareOf(room load) load {
+	if room.messages < fewest {
+		return room
+	}
+	return load{max(1, room.messages*q.Share/100), max(1, room.bytes*q.Share/100)}
 }
 
 // life is the time that a message may wait.
