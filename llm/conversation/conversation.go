@@ -9,30 +9,30 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Conversation is one conversation, as it is stored.
+// A Conversation is the record of one conversation.
 type Conversation struct {
 	ID     string           `json:"session_id"`
 	Space  protocol.SpaceID `json:"space_id"`
-	Owner  string           `json:"owner"` // whose it is
+	Owner  string           `json:"owner"` // id of the principal
 	Kind   protocol.Kind    `json:"kind"`
 	Skill  protocol.SkillID `json:"skill_id,omitempty"`
 	Model  string           `json:"model,omitempty"`
 	System string           `json:"system,omitempty"`
-	Tools  []string         `json:"tools,omitempty"` // patterns of what the model may use
+	Tools  []string         `json:"tools,omitempty"` // patterns of the tools that the model may use
 	Turns  []Turn           `json:"turns,omitempty"`
 	Health loop.Health      `json:"health,omitzero"`
 
-	Resets int `json:"resets,omitempty"` // how often it was forgotten: answers of before are not added any more
+	Resets int `json:"resets,omitempty"` // number of resets: an answer to a message before a reset is not added after it
 
 	Began  int64 `json:"began_at"` // Unix milliseconds, as the next
 	Active int64 `json:"active_at"`
-	Count  int   `json:"count"`  // of turns, forgotten ones too
-	Tokens int   `json:"tokens"` // spent on all of them
+	Count  int   `json:"count"`  // of turns, deleted ones included
+	Tokens int   `json:"tokens"` // of all turns
 
 	Cost float64 `json:"cost,omitempty"` // the same
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor is the party whose quota of records the conversation counts against.
 func (s *Conversation) KeptFor() protocol.Party {
 	return protocol.Party{Kind: s.Kind, Space: s.Space, ID: s.Owner}
 }
@@ -40,7 +40,7 @@ func (s *Conversation) KeptFor() protocol.Party {
 // A Turn is a user's message and all messages that answer it.
 type Turn struct {
 	Messages []chat.Message  `json:"messages"`
-	Task     protocol.TaskID `json:"task_id,omitempty"` // that it was parked as
+	Task     protocol.TaskID `json:"task_id,omitempty"` // of a turn that was parked
 }
 
 // keyOf is the key of a principal's conversation.
@@ -52,8 +52,8 @@ func prefixOf(who *protocol.Principal) string {
 	return who.Party().String() + "/"
 }
 
-// fit forgets the excess: the oldest turns, and of a last one that is too
-// long by itself all but the words.
+// fit deletes the excess of a conversation: its oldest turns, and the media and calls
+// of a last turn that is too long by itself.
 func (s *Conversation) fit(turns, bytes int) {
 	if more := len(s.Turns) - turns; more > 0 {
 		s.Turns = s.Turns[more:]
@@ -82,10 +82,10 @@ func (t *Turn) size() int {
 	return len(raw)
 }
 
-// cut stands where a text was cut off.
+// cut marks the end of a text that was cut off.
 const cut = "…"
 
-// shorten leaves of a turn the texts of user and model, as far as they fit.
+// shorten reduces a turn to the texts of user and model, as far as they fit.
 func (t *Turn) shorten(bytes int) {
 	var short []chat.Message
 	left := bytes / 2 // JSON may need more than the text
@@ -95,7 +95,7 @@ func (t *Turn) shorten(bytes int) {
 		}
 		answer := chat.Answer{Segments: m.Segments}
 		text := answer.Text()
-		if len(text) > left/2 { // something is left for those that follow
+		if len(text) > left/2 { // leave room for the messages that follow
 			most := left/2 - len(cut)
 			if most <= 0 {
 				break
@@ -111,8 +111,7 @@ func (t *Turn) shorten(bytes int) {
 	t.Messages = short
 }
 
-// messages is the conversation as a model is shown it, up to what the user
-// says now.
+// messages returns the messages for the model, with the user's new message last.
 func (s *Conversation) messages(now chat.Message) []chat.Message {
 	var list []chat.Message
 	if s.System != "" {

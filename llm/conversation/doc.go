@@ -1,9 +1,9 @@
-// Package conversation keeps conversations with models: llm.chat goes on with one,
-// with the tools that it may use, and answers slash commands of the user
-// without asking any model.
+// Package conversation stores conversations with models. llm.chat continues a
+// conversation, with the tools that its model may use, and answers slash commands of
+// the user without a model.
 //
-// A conversation is its principal's own. It is stored after every message, as
-// whole turns: what a user said, what the model answered, and with every call
-// of a tool its result. The oldest turns are forgotten first, so that what a
-// model is shown always begins with a user.
+// A conversation belongs to its principal. It is stored after every message, as whole
+// turns: the user's message, the answers of the model, and every call of a tool with
+// its result. The oldest turns are deleted first, so that the messages for a model
+// always begin with one of the user.
 package conversation

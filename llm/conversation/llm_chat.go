@@ -33,18 +33,18 @@ type ChatParams struct {
 	Session string           `json:"session_id,omitempty" len:"1-64" pattern:"^[A-Za-z0-9._-]+$" audit:"yes" doc:"the caller's conversation; a new one when absent"`
 	Message string           `json:"message" len:"1-1000000" doc:"words of the user; /help lists those that are answered without a model"`
 	Skill   protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf is asked: the caller's, or one it may act for"`
-	Model   string           `json:"model,omitempty" len:"1-128" doc:"that answers from now on; llm.models lists them"`
+	Model   string           `json:"model,omitempty" len:"1-128" doc:"name of the model that answers from now on; llm.models lists them"`
 	System  *string          `json:"system,omitempty" len:"0-100000" doc:"text that the model is told before everything else from now on"`
 	Tools   []string         `json:"tools,omitempty" len:"0-64" each:"1-256" doc:"patterns of tools that the model may use from now on, such as thermostat.*; none at first"`
 	Rounds  int              `json:"max_tool_rounds,omitempty" range:"1-100" doc:"number of times that it may use them before it must answer"`
 	Stream  bool             `json:"stream,omitempty" doc:"send llm.delta events while the answer is written"`
-	Literal *bool            `json:"literal,omitempty" doc:"a message that begins with / is for the model too: for those who pass on what others say; by default true for agents and skills, false for operators"`
+	Literal *bool            `json:"literal,omitempty" doc:"a message that begins with / is for the model too: for callers that pass on messages of others; by default true for agents and skills, false for operators"`
 	parked.Patience
 }
 
-// literal reports whether the model gets every message. Agents and skills
-// mostly pass on what others say, who must not run tools with their rights and
-// without anybody being asked.
+// literal reports whether slash commands go to the model, too. Agents and skills mostly
+// pass on messages of others, who must not run tools with the rights of the agent and
+// without approval.
 func (p *ChatParams) literal(who *protocol.Principal) bool {
 	if p.Literal != nil {
 		return *p.Literal
@@ -71,7 +71,7 @@ type ChatResult struct {
 	Model         string         `json:"model,omitempty" doc:"name of the model that answered"`
 	TokensUsed    int            `json:"tokens_used" doc:"tokens of this message and its answer"`
 	ExecutionTime float64        `json:"execution_time" doc:"milliseconds the model took"`
-	FinishReason  string         `json:"finish_reason,omitempty" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"reason for the end of the answer; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
+	FinishReason  string         `json:"finish_reason,omitempty" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"reason for the end of the answer; waiting: a call of a tool waits for an approval, and the task has the answer later"`
 	FinishDetail  string         `json:"finish_detail,omitempty" doc:"more about it"`
 	Segments      []chat.Segment `json:"segments,omitempty" doc:"the last answer of the model in order"`
 	Usage         *chat.Usage    `json:"usage,omitempty" doc:"tokens by kind"`
@@ -117,7 +117,7 @@ func (s *Service) Chat(ctx context.Context, call *commands.Call, p ChatParams) (
 	return result, err
 }
 
-// settle notes the options that hold from now on.
+// settle sets the options of a conversation that hold from this message on.
 func (p *ChatParams) settle(c *Conversation) {
 	if p.Skill != "" {
 		c.Skill = p.Skill
@@ -165,7 +165,7 @@ func (s *Service) answer(ctx context.Context, call *commands.Call, c *Conversati
 	}
 	c.Health = health
 	if err != nil && len(turn.Messages) == 0 {
-		return ChatResult{}, err // nothing was said or done
+		return ChatResult{}, err // there is nothing to store
 	}
 	stored := s.add(ctx, c, turned{said: said, turn: turn, health: health})
 	if stored != nil && err == nil {

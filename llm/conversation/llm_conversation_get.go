@@ -33,7 +33,8 @@ type GetResult struct {
 	Messages []chat.Message `json:"messages" doc:"words of user and model, calls of tools and their results, in order; the oldest may be forgotten"`
 }
 
-// Get shows a conversation of the caller. One of somebody else does not exist.
+// Get returns a conversation of the caller. A conversation of another principal is not
+// found.
 func (s *Service) Get(_ context.Context, call *commands.Call, p GetParams) (GetResult, error) {
 	c, _, ok := s.opts.Conversations.Get(keyOf(call.Principal, p.Session))
 	if !ok || s.quiet(c) {

@@ -20,12 +20,12 @@ var conversationList = commands.Spec{
 
 // ListParams are the params of llm.conversation.list.
 type ListParams struct {
-	Find string `json:"find,omitempty" len:"1-128" doc:"only conversations with this text in their id, model, skill or what the user said, whatever its case"`
+	Find string `json:"find,omitempty" len:"1-128" doc:"only conversations with this text in their id, model, skill or the user's messages, regardless of case"`
 	Sort string `json:"sort,omitempty" enum:"id,-id,active_at,-active_at,began_at,-began_at,turns,-turns,tokens,-tokens,cost,-cost" doc:"field to sort by, the highest first behind a minus; the one spoken in last first if absent"`
 	listing.Page
 }
 
-// A View is a conversation as its owner sees it.
+// A View is a conversation in the answers to its owner.
 type View struct {
 	ID      string           `json:"session_id" doc:"the conversation"`
 	Title   string           `json:"title,omitempty" doc:"first words of the user among those that are kept, shortened"`
@@ -38,14 +38,14 @@ type View struct {
 	Cost    float64          `json:"cost" doc:"of all answers, in the currency of the configured prices"`
 	Began   int64            `json:"began_at" doc:"time at which it began, Unix milliseconds"`
 	Active  int64            `json:"active_at" doc:"time at which it was spoken in last, Unix milliseconds"`
-	EndsAt  int64            `json:"ends_at" doc:"time at which it is forgotten if nobody speaks, Unix milliseconds"`
+	EndsAt  int64            `json:"ends_at" doc:"time at which it is deleted without a further message, Unix milliseconds"`
 	Locked  string           `json:"locked,omitempty" doc:"reason why the tools are locked until /reset; absent if they are not"`
 	Waiting bool             `json:"answering,omitempty" doc:"a message is being answered"`
 }
 
 // ListResult is one page of conversations.
 type ListResult struct {
-	Conversations []View `json:"conversations" doc:"the conversations, without what was said"`
+	Conversations []View `json:"conversations" doc:"the conversations, without their messages"`
 	Total         int    `json:"total" doc:"number on all pages"`
 	NextCursor    string `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
@@ -63,7 +63,8 @@ var listOrder = listing.Order[*Conversation]{
 	Default: "-active_at",
 }
 
-// List shows the caller's conversations. Nobody else sees them, administrators included.
+// List returns the caller's conversations. No other principal sees them, not even
+// administrators.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	named := listing.Find(p.Find)
 	own := func(yield func(*Conversation) bool) {
@@ -85,7 +86,7 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 	return result, nil
 }
 
-// mentions reports whether a conversation has a text.
+// mentions reports whether a conversation contains the text of a finder.
 func (c *Conversation) mentions(named listing.Finder) bool {
 	if named.In(c.ID, c.Model, string(c.Skill)) {
 		return true

@@ -14,7 +14,7 @@ import (
 )
 
 // A parkedChat is an answer that waits for the approval of a call. The conversation is
-// without its turns: it may go on meanwhile.
+// without its turns: further turns may be added meanwhile.
 type parkedChat struct {
 	Loop         *loop.State  `json:"loop"`
 	Conversation Conversation `json:"conversation"`
@@ -34,7 +34,7 @@ func (s *Conversation) settings() Conversation {
 // await is the result of a message whose answer waits for the approval of a call: the
 // answer, or that it will come later.
 func (s *Service) await(ctx context.Context, call *commands.Call, c *Conversation, known bool, at *parked.Place, turn *loop.Turn) (ChatResult, error) {
-	if !known { // what the message has settled holds from now on
+	if !known { // the options of the message hold from now on
 		if err := s.keep(ctx, call.Principal, c, known); err != nil {
 			s.opts.Log.Warn("a conversation is not stored", "error", err)
 		}
@@ -45,8 +45,8 @@ func (s *Service) await(ctx context.Context, call *commands.Call, c *Conversatio
 	return result, err
 }
 
-// resume goes on with an answer whose call waited, and adds it to the
-// conversation as that is then.
+// resume continues an answer whose call waited, and adds it to the current state of the
+// conversation.
 func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
 	var p parkedChat
 	if err := job.Read(&p); err != nil {
@@ -68,8 +68,8 @@ func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage,
 	return json.Marshal(resultOf(&c, turn))
 }
 
-// cancelWaiting ends the answers that a conversation still waits for, as it is
-// forgotten.
+// cancelWaiting cancels the parked answers of a conversation that is to be deleted or
+// reset.
 func (s *Service) cancelWaiting(ctx context.Context, call *commands.Call, c *Conversation) error {
 	if s.opts.Parked == nil {
 		return nil
@@ -82,7 +82,7 @@ type turned struct {
 	said   chat.Message
 	turn   *loop.Turn
 	health loop.Health
-	task   protocol.TaskID // that it was parked as, "" if it was not
+	task   protocol.TaskID // of a parked answer, "" for others
 }
 
 // add appends a turn to a conversation, even if the caller has gone. Concurrent turns of
@@ -113,7 +113,7 @@ func (s *Service) add(ctx context.Context, c *Conversation, t turned) error {
 	return err
 }
 
-// append adds a turn, unless that was added before a crash.
+// append adds a turn, unless it was added before a crash.
 func (s *Service) append(c *Conversation, t turned) {
 	for _, before := range c.Turns {
 		if t.task != "" && before.Task == t.task {

@@ -18,7 +18,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Talker has models answer, see [loop.Runner].
+// A Talker runs conversations of models with tools, see [loop.Runner].
 type Talker interface {
 	Converse(ctx context.Context, c loop.Conversation, emit func(chat.Event) error) (*loop.Turn, error)
 	loop.Resumer
@@ -28,28 +28,28 @@ type Talker interface {
 type Options struct {
 	Conversations records.Table[Conversation]
 	Talker        Talker
-	// Parked keeps answers whose tool calls wait for an approval. Nil has them wait for
+	// Parked stores answers whose tool calls wait for an approval. With nil they wait
 	// no longer than the message.
 	Parked *parked.Service
-	// Tools are what models and users may call; Direct runs what users call
-	// themselves, by slash commands.
+	// Tools selects the tools of models and users. Direct runs the calls of users, by
+	// slash commands.
 	Tools  loop.Selector
 	Direct loop.Executor
-	// Models are the names that a space may ask for.
+	// Models returns the names of the models that a space may use.
 	Models func(space protocol.SpaceID) []string
-	// MayActFor says why a caller may not ask on behalf of a skill.
+	// MayActFor returns the error of a caller that may not ask on behalf of a skill.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
 
-	MaxTurns         int           // that a model is shown, default 40
-	MaxBytes         int           // of these, default 256 KiB
-	MaxConversations int           // of a principal; the one that was quiet for longest makes room. Default 100
-	TTL              time.Duration // of quiet, after which a conversation is forgotten; default 24 h
+	MaxTurns         int           // turns of a conversation, default 40
+	MaxBytes         int           // size of these turns, default 256 KiB
+	MaxConversations int           // conversations of a principal, default 100; a new one replaces the one that was quiet for longest
+	TTL              time.Duration // lifetime of a quiet conversation, default 24 h
 
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// A Service keeps conversations. It is safe for use by many goroutines.
+// A Service stores conversations. It is safe for use by many goroutines.
 type Service struct {
 	opts Options
 
@@ -83,7 +83,7 @@ func (s *Service) Commands() []commands.Command {
 
 const sweepPace = 10 * time.Minute
 
-// Run forgets quiet conversations until ctx ends.
+// Run deletes quiet conversations until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepPace)
 	defer tick.Stop()
@@ -115,7 +115,8 @@ func (s *Service) forget(ctx context.Context, key string) {
 	}
 }
 
-// enter takes a conversation for one message.
+// enter locks a conversation for one message. The error is 4008 if it has one under
+// way.
 func (s *Service) enter(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +143,7 @@ func (s *Service) find(who *protocol.Principal, id string) (c Conversation, know
 	return Conversation{ID: id, Space: who.Home(), Owner: who.ID, Kind: who.Kind, Began: now, Active: now}, false
 }
 
-// writing is the time that a conversation may take to be stored.
+// writing is the time limit for storing a conversation.
 const writing = protocol.DefaultTimeout
 
 // keep stores a conversation, even if the caller has gone.
@@ -158,8 +159,8 @@ func (s *Service) keep(ctx context.Context, who *protocol.Principal, c *Conversa
 	return err
 }
 
-// makeRoom forgets the conversation that was quiet for longest, if its owner
-// has too many.
+// makeRoom deletes the conversation that was quiet for longest, if its owner has too
+// many.
 func (s *Service) makeRoom(ctx context.Context, owner protocol.Party) {
 	type one struct {
 		key    string
@@ -177,7 +178,7 @@ func (s *Service) makeRoom(ctx context.Context, owner protocol.Party) {
 	}
 }
 
-// environment is for whom tools are called in a conversation.
+// environment returns the environment of a conversation's calls of tools.
 func environment(call *commands.Call, c *Conversation) tools.Environment {
 	return tools.Environment{Principal: call.Principal, Space: c.Space, Skill: c.Skill, Session: c.ID, TraceID: call.TraceID}
 }

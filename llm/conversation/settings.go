@@ -1,6 +1,6 @@
 package conversation
 
-// Settings bound the conversations with models that are kept.
+// Settings are the limits of stored conversations with models.
 type Settings struct {
 	Hours         int `yaml:"hours" doc:"hours of quiet after which a conversation is forgotten"`
 	Turns         int `yaml:"turns" doc:"turns of a conversation that a model is shown"`
@@ -13,7 +13,7 @@ func DefaultSettings() Settings {
 	return Settings{Hours: 24, Turns: 40, KiB: 256, Conversations: 100}
 }
 
-// Check tells fail the faults of the settings.
+// Check reports the faults of the settings to fail.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	within := func(name string, value, most int) {
 		if value < 1 || value > most {

@@ -45,8 +45,8 @@ func parseOrder(message string) (o order, ok bool) {
 	return o, o.word != ""
 }
 
-// obey carries an order out. It reports false if there is none of that name:
-// then the message is for the model.
+// obey executes an order. It reports false for an unknown name: then the message is for
+// the model.
 func (s *Service) obey(ctx context.Context, call *commands.Call, c *Conversation, known bool, o order) (r ChatResult, done bool, err error) {
 	switch o.word {
 	case "help":
@@ -110,7 +110,7 @@ func (s *Service) chooseModel(ctx context.Context, call *commands.Call, c *Conve
 	return said(c, "From now on "+name+" answers."), s.keep(ctx, call.Principal, c, known)
 }
 
-// maxListed bounds what /tools lists.
+// maxListed is the greatest number of tools that /tools lists.
 const maxListed = 200
 
 func (s *Service) listTools(ctx context.Context, call *commands.Call, c *Conversation, pattern string) (ChatResult, error) {
@@ -146,7 +146,7 @@ func (s *Service) listTools(ctx context.Context, call *commands.Call, c *Convers
 	return said(c, strings.TrimRight(b.String(), "\n")), nil
 }
 
-// keptFrom says that a tool is for people alone.
+// keptFrom is the mark of a tool that no model may call.
 func keptFrom(t *tools.Tool) string {
 	if t.Risk == tools.RiskDeny {
 		return " (no model may call it)"
@@ -154,13 +154,13 @@ func keptFrom(t *tools.Tool) string {
 	return ""
 }
 
-// byHand is an environment for what the user runs, and no model.
+// byHand returns an environment for calls by the user instead of a model.
 func byHand(env tools.Environment) tools.Environment {
 	env.ByHand = true
 	return env
 }
 
-// runTool runs a tool as the user. What it answers is not told to the model.
+// runTool runs a tool as the user. Its result does not go to the model.
 func (s *Service) runTool(ctx context.Context, call *commands.Call, c *Conversation, name, arguments string) (ChatResult, error) {
 	env := byHand(environment(call, c))
 	box, err := s.opts.Tools.Select(ctx, env, []string{name})

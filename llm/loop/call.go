@@ -12,23 +12,23 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// callCommand is the command that the tasks of single calls are said to run.
+// callCommand is the command name of the tasks of single calls.
 const callCommand = "tool.call"
 
-// longestHold is the time that a single call waits for a decision at most: those who
-// make them often give up after a minute.
+// longestHold is the longest time that a single call waits for a decision: clients
+// often give up after a minute.
 const longestHold = 45 * time.Second
 
-// Calls keep single tool calls that need an approval, for models that clients ask
-// themselves.
+// Calls parks single tool calls that need an approval, for clients that ask their
+// models themselves.
 type Calls struct {
 	runner  *Runner
 	parked  *parked.Service
 	leaving context.Context
 }
 
-// NewCalls makes them. Leaving ends when the bridge begins to stop: a caller that
-// disconnects before then has cancelled its call.
+// NewCalls returns the calls of a runner. Leaving ends when the bridge begins to stop:
+// a caller that disconnects before then has cancelled its call.
 func NewCalls(r *Runner, p *parked.Service, leaving context.Context) *Calls {
 	c := &Calls{runner: r, parked: p, leaving: leaving}
 	p.Handle(callCommand, c.resume)
@@ -39,12 +39,12 @@ func NewCalls(r *Runner, p *parked.Service, leaving context.Context) *Calls {
 type CallResult struct {
 	Name   string        `json:"name"`
 	Status tools.Status  `json:"status"`
-	Text   string        `json:"text"` // what a model reads
+	Text   string        `json:"text"` // for the model
 	Code   protocol.Code `json:"code,omitempty"`
 }
 
-// Keep keeps a call until the question is settled, and waits for that a while. It
-// returns what became of the call, or that it waits and how to learn more.
+// Keep parks a call until its question is settled, and waits for that for a while. It
+// returns the result of the call, or a text that the call waits and names its task.
 func (c *Calls) Keep(ctx context.Context, env tools.Environment, call *chat.ToolCall, q *tools.Question) tools.Result {
 	r := tools.Result{CallID: call.ID, Name: call.Name, Arguments: call.Args}
 	task, err := c.park(ctx, env, call, q)
@@ -83,8 +83,8 @@ func (c *Calls) Keep(ctx context.Context, env tools.Environment, call *chat.Tool
 	return r
 }
 
-// Park keeps a call until the question is settled, and returns the id of its task
-// as soon as both are durable.
+// Park parks a call until its question is settled. It returns the id of its task as
+// soon as task and approval are durable.
 func (c *Calls) Park(ctx context.Context, env tools.Environment, call *chat.ToolCall, q *tools.Question) (protocol.TaskID, error) {
 	task, err := c.park(ctx, env, call, q)
 	if err != nil {
@@ -102,8 +102,8 @@ func (c *Calls) park(ctx context.Context, env tools.Environment, call *chat.Tool
 	})
 }
 
-// cancel ends a task whose client has gone, or does not want it any more, before
-// it could be told of the task.
+// cancel ends a task whose client disconnected or cancelled its call before it learned
+// of the task.
 func (c *Calls) cancel(ctx context.Context, task protocol.TaskID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), protocol.DefaultTimeout)
 	defer cancel()
@@ -113,7 +113,7 @@ func (c *Calls) cancel(ctx context.Context, task protocol.TaskID) error {
 	return protocol.Errorf(protocol.Cancelled, "the call was cancelled")
 }
 
-// failed is the result of a call that was not kept.
+// failed is the result of a call that was not parked.
 func failed(r tools.Result, err error) tools.Result {
 	known := protocol.AsError(err)
 	r.Status, r.Err = tools.Failed, known
@@ -125,7 +125,7 @@ func failed(r tools.Result, err error) tools.Result {
 func waits(r tools.Result, task *parked.Record) tools.Result {
 	r.Status = tools.Waiting
 	r.Text = fmt.Sprintf("The call was not made yet: it waits until somebody agrees to it (approval %s), until %s at the latest. Do not repeat it. "+
-		"It is then made by itself; the tool task.get tells what became of it, with the task_id %s.",
+		"It is then made by itself; the tool task.get tells its result, with the task_id %s.",
 		task.Approval, time.UnixMilli(task.Expires).UTC().Format(time.RFC3339), task.ID)
 	content, err := json.Marshal(task.Event())
 	if err == nil {
@@ -134,7 +134,7 @@ func waits(r tools.Result, task *parked.Record) tools.Result {
 	return r
 }
 
-// resume makes a call whose question is settled.
+// resume runs a parked call whose question is settled.
 func (c *Calls) resume(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
 	var state State
 	if err := job.Read(&state); err != nil {

@@ -6,14 +6,14 @@ import (
 	"encoding/json"
 )
 
-// Failures count how often the same calls have failed in a row. The zero value
-// is ready.
+// Failures count the failures in a row of identical calls. The zero value is ready to
+// use.
 type Failures struct {
 	counts map[[sha256.Size]byte]int
 }
 
-// See takes the end of a call. It returns how often the same tool has failed
-// with the same arguments since it last succeeded with them.
+// See counts a finished call. It returns the number of failures of the same tool with
+// the same arguments since their last success.
 func (f *Failures) See(tool string, arguments []byte, failed bool) int {
 	key := sha256.Sum256(append([]byte(tool+"\x00"), arguments...))
 	if !failed {
@@ -36,8 +36,8 @@ func (f Failures) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. Unreadable failures are passed over:
-// each would be one warning less.
+// UnmarshalJSON implements [json.Unmarshaler]. Unreadable failures are ignored: each
+// costs one warning.
 func (f *Failures) UnmarshalJSON(text []byte) error {
 	var list map[string]int
 	if err := json.Unmarshal(text, &list); err != nil {

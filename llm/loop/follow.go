@@ -2,7 +2,7 @@ package loop
 
 import "github.com/aibridge/aibridge/llm/tools"
 
-// A follower tells what calls say while they run, as events of the answer.
+// A follower emits the progress and logs of running calls as events of the answer.
 type follower func(event string, data any)
 
 // A stepEvent is the data of llm.tool_progress.

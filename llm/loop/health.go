@@ -9,15 +9,16 @@ import (
 // Health is the record of a conversation's recent calls. It outlives an answer: locked
 // tools stay so until a reset.
 type Health struct {
-	Recent []bool `json:"recent,omitempty"` // of the last calls, the latest last: whether they failed
-	Locked string `json:"locked,omitempty"` // why no tool may be called any more, "" if they may
+	Recent []bool `json:"recent,omitempty"` // failures among the last calls, the latest last
+	Locked string `json:"locked,omitempty"` // reason why the tools are locked, "" if they are not
 }
 
-// maxRecent bounds the memory, whatever the window.
+// maxRecent is the greatest number of recent calls that are recorded, even for a longer
+// window.
 const maxRecent = 1000
 
-// note takes the outcome of a call, and locks the conversation if too many of
-// the last ones failed.
+// note records the outcome of a call, and locks the conversation if too many of the
+// last calls failed.
 func (h *Health) note(failed bool, l Limits) {
 	window := min(l.Window, maxRecent)
 	h.Recent = append(h.Recent, failed)
@@ -38,7 +39,7 @@ func (h *Health) note(failed bool, l Limits) {
 	}
 }
 
-// A watch looks at the calls of one answer.
+// A watch counts the failures among the calls of one answer.
 type watch struct {
 	limits Limits
 	health *Health
@@ -50,8 +51,8 @@ func newWatch(l Limits, h *Health) *watch {
 	return &watch{limits: l, health: h}
 }
 
-// see takes the result of a call. It returns a warning for the model if the
-// same call has failed too often.
+// see counts the result of a call. It returns a warning for the model if the same call
+// has failed too often.
 func (w *watch) see(tool string, status tools.Status, arguments []byte) (warning string) {
 	if status == tools.Skipped {
 		return ""
@@ -70,5 +71,5 @@ func (w *watch) see(tool string, status tools.Status, arguments []byte) (warning
 	return ""
 }
 
-// exhausted reports whether the user has to say how to go on.
+// exhausted reports whether so many calls in a row failed that the user must be asked.
 func (w *watch) exhausted() bool { return w.row >= w.limits.Failures }

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Limits bound what a model may do until it has answered, in one loop. Zero
-// fields mean the defaults, negative ones no limit.
+// Limits are the limits of one loop. Zero fields mean the defaults, negative ones no
+// limit.
 type Limits struct {
-	Rounds int           // of tools, after which the model has to answer; 10
-	Calls  int           // of tools in all rounds; 50
+	Rounds int           // rounds of tools, after which the model must answer; 10
+	Calls  int           // calls of tools in all rounds; 50
 	AtOnce int           // calls of one round; none by default
-	Tokens int           // of all questions and answers; none by default
-	Time   time.Duration // for all of it; 5 minutes
+	Tokens int           // tokens of all questions and answers; none by default
+	Time   time.Duration // of the whole loop; 5 minutes
 
-	Repeats  int // identical calls that fail until the model is warned, in a run the user asked; 3
-	Failures int // in a row until the user is to be asked; 5
+	Repeats  int // failures of identical calls before the model is warned, in a run before the user is asked; 3
+	Failures int // failures in a row before the user is asked; 5
 
-	// Of the last Window calls (10), Errors in a hundred (80) may not fail:
-	// then the conversation is locked until it is reset.
+	// Errors is the percentage (80) of failures among the last Window calls (10) that
+	// locks the conversation until it is reset.
 	Window int
 	Errors int
 
-	Offered int // tools that a model is offered, chosen by relevance if there are more; 64
-	Depth   int // loops within loops, as far as that is known; 16
-	Running int // loops of one principal at once; 64
+	Offered int // tools that a model is offered, chosen by relevance from more; 64
+	Depth   int // nested loops, see Runner.begin; 16
+	Running int // concurrent loops of one principal; 64
 }
 
-// unbounded is more than anything counts to.
+// unbounded is the value of no limit.
 const unbounded = 1 << 30
 
 // WithDefaults fills in the defaults.
@@ -53,8 +53,8 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Admit returns how many of the calls of a round run, after so many of the rounds
-// before, and the limit that the others are beyond, "" if all run.
+// Admit returns the number of calls of a round that may run, after made calls in
+// earlier rounds, and the limit that excludes the others, "" if all may run.
 func (l Limits) Admit(made, calls int) (run int, beyond string) {
 	if left := max(l.Calls-made, 0); left < calls {
 		run, beyond = left, fmt.Sprintf("the limit of %d calls is reached", l.Calls)

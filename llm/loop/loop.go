@@ -17,30 +17,28 @@ type Round struct {
 	Calls    []*chat.ToolCall
 }
 
-// Hooks hold the differences between loops: the store of the conversation, the receivers
-// of its events, and the conditions that end it. They are called in this order, one at a
+// Hooks are the variable part of a loop: the store of the conversation, the receivers
+// of its events, and the conditions of its end. They are called in this order, one at a
 // time, for every round. An error ends the loop at once.
 type Hooks interface {
-	// Begin makes the question of a round. Here a loop ends whose principal may
-	// not go on.
+	// Begin prepares the question of a round. It fails if the principal may not go on.
 	Begin(ctx context.Context, r *Round) error
-	// Ask asks the model, again if that is worth while.
+	// Ask asks the model, and repeats a failed request where that may help.
 	Ask(ctx context.Context, q *model.Question) (*model.Reply, error)
-	// Heard keeps the reply, or the error in place of one, before anything is
-	// done about it, and sets the calls of the round. A diary is written here.
+	// Heard stores the reply, or the error in place of one, before it has any effect,
+	// and sets the calls of the round. A diary is written here.
 	Heard(ctx context.Context, r *Round, err error) error
-	// Act has the calls run and adds exactly one tool message for each to the
+	// Act runs the calls and adds exactly one tool message for each to the
 	// conversation, in their order. It reports whether the model is asked again.
 	Act(ctx context.Context, r *Round) (again bool, err error)
 }
 
-// ErrRounds ends a loop whose model has called for tools in every round that it
-// may have.
+// ErrRounds is the error of a loop whose model has called tools in every one of its
+// rounds.
 var ErrRounds = errors.New("the limit of rounds is reached")
 
-// Drive is the loop: it asks a model, has its calls run, and asks again, until
-// an answer has no calls, the hooks end it, or the model was asked that many
-// times; 0 is no limit.
+// Drive runs the loop: it asks a model, runs its calls, and asks again, until an answer
+// has no calls, the hooks end it, or the number of rounds is reached; 0 is no limit.
 func Drive(ctx context.Context, h Hooks, rounds int) error {
 	for n := 0; rounds <= 0 || n < rounds; n++ {
 		var r Round
@@ -62,9 +60,9 @@ func Drive(ctx context.Context, h Hooks, rounds int) error {
 	return ErrRounds
 }
 
-// Offer returns the tools that a model is offered: all of a box or, if these are
-// more than n, the most relevant ones. Choose chooses them; nil leaves it to
-// their words.
+// Offer returns the tools that a model is offered: all of a box or, if these are more
+// than n, the n most relevant ones for the topic. Choose ranks them; nil ranks them by
+// the words they share with the topic.
 func Offer(ctx context.Context, box *tools.Toolbox, env tools.Environment, choose tools.Retriever, topic string, n int) []chat.Tool {
 	switch {
 	case len(box.Tools()) <= n:

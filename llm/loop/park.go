@@ -14,35 +14,34 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Parking keeps conversations in which a call waits for somebody to agree to
-// it, see package parked. Nil functions keep nothing.
+// A Parking stores conversations in which a call waits for an approval, see package
+// parked. Nil functions store nothing.
 type Parking struct {
-	// Park keeps a conversation until the question is settled. Its error is told
-	// to the model as that of the call. It keeps nothing of the state itself, as
-	// Keep.
+	// Park stores a conversation until the question is settled. Its error becomes the
+	// result of the call for the model. Like Keep, it must not retain the state.
 	Park func(ctx context.Context, q *tools.Question, s *State) error
-	// Keep notes how far a conversation is that was parked before, before and
-	// after each of its calls: acts says that it is before. An error that
-	// [parked.TooMuch] tells is one of the state alone.
+	// Keep stores the state of a conversation that was parked before, both before and
+	// after each of its calls; acts is true before. After an error that
+	// [parked.TooMuch] reports, a shorter state can still be stored.
 	Keep func(ctx context.Context, s *State, acts bool) error
-	// Start says that the call which waited is about to be made, by its approval. It notes
-	// nothing, as the use of the approval does. An error that [parked.TooMuch] tells is
-	// one of the state.
+	// Start precedes the run of the call that waited. It stores nothing, since the use
+	// of the approval is stored. Its error is one that [parked.TooMuch] reports if the
+	// state leaves no room for the outcome.
 	Start func() error
-	// UsedAt is when a call was let through by an approval, in Unix ms, 0 if none was.
+	// UsedAt is the time at which an approval was used for its call, in Unix ms, 0 if
+	// it was not.
 	UsedAt func(approval string) int64
-	// Edited is the change that people made to the call of an approval, nil if there
-	// is none. Nil: none is.
+	// Edited is the change that deciders made to the call of an approval, nil for none.
+	// A nil function is one that returns nil.
 	Edited func(approval string) *approval.Edited
-	// Young reports whether the bridge has just begun, so that devices may not be
-	// back yet. Nil: it has not.
+	// Young reports whether the bridge has just started, so that devices may not have
+	// reconnected yet. Nil reports false.
 	Young func() bool
-	// Patience is the time that the approval of a call may be waited for; 0 leaves
-	// that to the bridge.
+	// Patience is the time until an approval expires; 0 for the bridge's setting.
 	Patience time.Duration
 }
 
-// errParked ends a run that is kept.
+// errParked is the error of a run that was parked.
 var errParked = errors.New("the conversation waits for an approval")
 
 // A State is the stored form of a conversation in the middle of a round of calls:
@@ -51,7 +50,7 @@ type State struct {
 	Space     protocol.SpaceID `json:"space,omitempty"`
 	Skill     protocol.SkillID `json:"skill,omitempty"`
 	Model     string           `json:"model,omitempty"`
-	Said      []chat.Message   `json:"said"` // before the turn, and the user's words
+	Said      []chat.Message   `json:"said"` // the conversation before the turn, and the user's message
 	Options   chat.Options     `json:"options"`
 	Tools     []string         `json:"tools,omitempty"`
 	MaxRounds int              `json:"max_rounds,omitempty"`
@@ -73,8 +72,7 @@ type State struct {
 	Step     step           `json:"step"`
 }
 
-// CallAlone is the state of a single call that waits, without a model that is
-// told of it.
+// CallAlone is the state of a single call that waits, without a conversation.
 func CallAlone(c *chat.ToolCall, env tools.Environment) *State {
 	return &State{
 		Space: env.Space, Skill: env.Skill, Tools: []string{c.Name}, Session: env.Session, TraceID: env.TraceID, Depth: env.Depth,
@@ -107,7 +105,8 @@ func (u *run) park(ctx context.Context, q *tools.Question) error {
 	return nil
 }
 
-// state is the run as it is kept. It is good until the run goes on.
+// state is the stored form of the run. It shares memory with the run, so it is valid
+// until the run continues.
 func (u *run) state() *State {
 	return &State{
 		Space: u.Space, Skill: u.Skill, Model: u.Model, Said: u.Request.Messages, Options: u.Request.Options,
@@ -118,17 +117,18 @@ func (u *run) state() *State {
 	}
 }
 
-// A Resumption goes on with a conversation.
+// A Resumption holds the inputs of [Runner.Resume] besides the state.
 type Resumption struct {
-	Principal *protocol.Principal // as it is now
-	Task      string              // by which the conversation is known
-	Approval  string              // that it waited for
+	Principal *protocol.Principal // with its current rights
+	Task      string              // id of the parked task
+	Approval  string              // id of the settled approval
 	Tell      func(event string, data any)
 	Parking
 }
 
-// Resume continues a parked conversation: the waiting call is made, or its refusal told,
-// and the model asked again. The returned turn also holds the rounds before the pause.
+// Resume continues a parked conversation: the waiting call is run, or its refusal
+// becomes its result, and the model is asked again. The returned turn also holds the
+// rounds before the pause.
 func (r *Runner) Resume(ctx context.Context, s *State, by Resumption, emit func(chat.Event) error) (*Turn, error) {
 	by.Patience = s.Patience
 	c := Conversation{
@@ -153,7 +153,7 @@ func (r *Runner) Resume(ctx context.Context, s *State, by Resumption, emit func(
 	})
 }
 
-// restore takes up a run where it was left.
+// restore sets a run to a stored state.
 func (u *run) restore(s *State) {
 	u.turn.Messages = slices.Clip(s.Messages)
 	u.usage, u.cost, u.took, u.use, u.last, u.step = s.Usage, s.Cost, s.Took, s.Use, s.Last, s.Step
@@ -164,7 +164,7 @@ func (u *run) restore(s *State) {
 	}
 }
 
-// goOn runs the rest of a run.
+// goOn runs the rest of a restored run.
 func (u *run) goOn(ctx context.Context) error {
 	ctx, cancel := u.limited(ctx)
 	defer cancel()
@@ -179,16 +179,16 @@ func (u *run) goOn(ctx context.Context) error {
 	return u.ended(ctx, err)
 }
 
-// Trace is the trace that the conversation is part of.
+// Trace is the trace id of the conversation.
 func (s *State) Trace() string { return s.TraceID }
 
-// A Resumer goes on with conversations. A [Runner] is one.
+// A Resumer resumes parked conversations. A [Runner] is one.
 type Resumer interface {
 	Resume(ctx context.Context, s *State, by Resumption, emit func(chat.Event) error) (*Turn, error)
 }
 
-// Continue goes on with a conversation that a job has kept. Kept is the job's
-// state that has a state of the loop; nil keeps that alone. It returns
+// Continue resumes the conversation of a job. Kept wraps a state of the loop in the
+// job's own state; nil stores the state of the loop alone. The error is
 // [parked.ErrParked] if the conversation waits again.
 func Continue(ctx context.Context, r Resumer, job *parked.Job, s *State, kept func(*State) any) (*Turn, error) {
 	if kept == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// message returns the tool message that tells the model a result.
+// message returns the tool message with a result.
 func message(r *tools.Result) chat.Message {
 	m := chat.Message{Role: chat.ToolRole, ToolCallID: r.CallID, ToolName: r.Name, Failed: r.Status != tools.Success}
 	if pieces := r.InOrder(); len(pieces) > 0 && len(r.Output.Segments) > 0 {
@@ -29,8 +29,8 @@ func message(r *tools.Result) chat.Message {
 	return m
 }
 
-// inOrder are pieces as a model gets them. A text is always there, since some
-// providers want one.
+// inOrder converts pieces to the segments of a message. There is always a text, since
+// some providers require one.
 func inOrder(pieces []tools.Piece) (segments []chat.Segment) {
 	texts := 0
 	for i := range pieces {
@@ -47,8 +47,8 @@ func inOrder(pieces []tools.Piece) (segments []chat.Segment) {
 	return segments
 }
 
-// maxReported bounds the text of a result in a report: the model has read all
-// of it, people look for what went wrong.
+// maxReported is the longest text of a result in a report. The model has read all of
+// it; readers of a report look for the error.
 const maxReported = 2000
 
 // maxArguments bounds the arguments in a report, in bytes.
@@ -112,7 +112,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "aibridge_llm_loop_rounds", Help: "How often a model was asked for one such answer.", Buckets: []float64{1, 2, 3, 5, 8, 10, 20, 50},
 		}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "aibridge_llm_tool_calls_total", Help: "Calls of tools by models, by what became of them.",
+			Name: "aibridge_llm_tool_calls_total", Help: "Calls of tools by models, by outcome.",
 		}, []string{"status"}),
 		took: semconv.Seconds("gen_ai_invoke_agent_duration_seconds", "Time of answers of models that may use tools, by OpenTelemetry's conventions.", "error_type"),
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A run is one turn on its way.
+// A run is one turn while it is under way.
 type run struct {
 	*Runner
 	Conversation
@@ -36,7 +36,7 @@ type run struct {
 	turn  *Turn
 	step  step // the calls of the round under way
 
-	approval string // that the waiting call of the step is made by
+	approval string // approval of the step's waiting call
 }
 
 var _ Hooks = (*run)(nil)
@@ -53,7 +53,7 @@ func (u *run) all(ctx context.Context) error {
 	return u.ended(ctx, Drive(ctx, u, 0)) // the limit of rounds leaves the model a last word
 }
 
-// ended makes the turn of a run that goes no further.
+// ended completes the turn of a run that has ended.
 func (u *run) ended(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errParked):
@@ -92,10 +92,10 @@ func (u *run) reselect(ctx context.Context) {
 	u.request.Tools = u.offer(ctx)
 }
 
-// errTime is the reason why a context of a run ends for its own limit.
+// errTime is the cause of a run's context that ends at the time limit of the run.
 var errTime = protocol.Errorf(protocol.TimedOut, "the time for the answer is over")
 
-// margin is the part of a call's time that is kept for its answer.
+// margin is the part of a call's time that is reserved for its answer.
 const margin = 200 * time.Millisecond
 
 // limited bounds the time of a run. It leaves a margin for the answer.
@@ -113,8 +113,8 @@ func (u *run) limited(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithDeadlineCause(ctx, until, errTime)
 }
 
-// offer returns the tools that the model is offered: all of the box, or those
-// that have most to do with the user's last message.
+// offer returns the tools that the model is offered: all of the box, or the most
+// relevant ones for the user's last message.
 func (u *run) offer(ctx context.Context) []chat.Tool {
 	if all := len(u.box.Tools()); all > u.limits.Offered {
 		u.use.Notices = append(u.use.Notices, fmt.Sprintf("of %d tools the model was offered the %d most relevant", all, u.limits.Offered))
@@ -160,8 +160,8 @@ func (u *run) Act(ctx context.Context, r *Round) (again bool, err error) {
 	return u.act(ctx)
 }
 
-// act brings the calls of the round to their outcomes and tells the model, or parks the
-// run at a call that needs an approval.
+// act runs the calls of the round and adds their outcomes to the conversation, or parks
+// the run at a call that needs an approval.
 func (u *run) act(ctx context.Context) (again bool, err error) {
 	for {
 		question, err := u.perform(ctx)
@@ -193,9 +193,9 @@ func (u *run) add(m chat.Message) chat.Message {
 	return m
 }
 
-// own returns the segments of an answer with ids of calls that are unique in
-// the conversation: some providers count anew in each answer, and an answer
-// from the cache says again what it has said before.
+// own returns the segments of an answer with ids of calls that are unique in the
+// conversation: some providers count anew in each answer, and an answer from the cache
+// repeats its ids.
 func (u *run) own(a *chat.Answer) (segments []chat.Segment, calls []*chat.ToolCall) {
 	segments = slices.Clone(a.Segments)
 	for i := range segments {
@@ -225,8 +225,8 @@ func idsOf(messages []chat.Message) map[string]bool {
 	return ids
 }
 
-// admit is a round of calls that has just begun: those beyond the limits have
-// their outcomes already.
+// admit returns the step of a new round of calls. Calls beyond the limits have the
+// outcome Skipped already.
 func (u *run) admit(calls []*chat.ToolCall, last bool) step {
 	run, why := u.limits.Admit(len(u.use.Calls), len(calls))
 	switch {
@@ -246,8 +246,8 @@ func (u *run) admit(calls []*chat.ToolCall, last bool) step {
 	return s
 }
 
-// conclude tells the model the outcomes of a round, in the order of the calls,
-// and returns what the loop has to say besides.
+// conclude adds the outcomes of a round to the conversation, in the order of the calls,
+// and returns the loop's own notice to the model.
 func (u *run) conclude() (notice string) {
 	var warnings []string
 	for i, o := range u.step.Outcomes {
@@ -283,7 +283,7 @@ func skipped(c *chat.ToolCall, why string) tools.Result {
 	return tools.Result{CallID: c.ID, Name: c.Name, Arguments: c.Args, Status: tools.Skipped, Text: "Skipped: " + why + "."}
 }
 
-// stop notes why the loop ends, if it does not end already.
+// stop records the reason for the end of the loop; the first reason stays.
 func (u *run) stop(why string) {
 	if u.use.Stop == "" {
 		u.use.Stop = why
@@ -311,7 +311,7 @@ func (u *run) notice(warnings []string) string {
 	return joined(warnings)
 }
 
-// over reports whether the model is not to be asked again.
+// over reports whether the model must not be asked again.
 func (u *run) over() bool {
 	switch u.use.Stop {
 	case "halted", "tokens", "fatal":
@@ -320,8 +320,8 @@ func (u *run) over() bool {
 	return false
 }
 
-// failed ends a run that cannot go on. When its own time is over, everything
-// done is told.
+// failed ends a run after an error. At the end of its own time the turn has a reply
+// with the last answer, if there is one.
 func (u *run) failed(ctx context.Context, err error) error {
 	for _, o := range u.step.Outcomes { // of calls that were made in the last round
 		if o != nil {
@@ -338,7 +338,7 @@ func (u *run) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// finish makes the reply of the last answer.
+// finish sets the turn's reply to the last answer.
 func (u *run) finish() error {
 	answer := u.conclusion()
 	if u.over() || u.use.Stop == "time" {
@@ -353,13 +353,14 @@ func (u *run) finish() error {
 	return u.stream.finish(answer.Finish)
 }
 
-// rest makes the reply of a run that is parked.
+// rest sets the reply of a parked run.
 func (u *run) rest() {
 	answer := u.conclusion()
-	answer.Finish.Reason, answer.Finish.Detail = chat.Waiting, "a call waits for somebody to agree to it"
+	answer.Finish.Reason, answer.Finish.Detail = chat.Waiting, "a call waits for an approval"
 }
 
-// conclusion makes the reply of the last answer, with the usage of all.
+// conclusion returns the last answer and sets the turn's reply to it, with the usage of
+// all answers.
 func (u *run) conclusion() *chat.Answer {
 	var o model.Reply
 	answer := new(chat.Answer)

@@ -18,12 +18,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An Asker asks language models, see [model.Service.Ask].
+// An Asker sends questions to language models, see [model.Service.Ask].
 type Asker interface {
 	Ask(ctx context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error)
 }
 
-// A Selector knows tools, see [tools.Catalogue].
+// A Selector selects tools by patterns, see [tools.Catalogue].
 type Selector interface {
 	Select(ctx context.Context, env tools.Environment, patterns []string) (*tools.Toolbox, error)
 }
@@ -40,11 +40,11 @@ type Options struct {
 	Tools    Selector
 	Executor Executor
 	Limits   Limits
-	// Retriever chooses when there are more tools than are offered; optional,
-	// then their words alone decide.
+	// Retriever ranks the tools when there are more than may be offered. Optional;
+	// without it the words of the tools decide.
 	Retriever tools.Retriever
 
-	Agent      string       // the name of the agent that the bridge is, for spans
+	Agent      string       // name of the bridge as an agent, for spans
 	Tracer     trace.Tracer // nil traces nothing
 	Log        *slog.Logger
 	Now        func() time.Time
@@ -75,22 +75,22 @@ func New(o Options) *Runner {
 // Limits are the bounds of the runner.
 func (r *Runner) Limits() Limits { return r.limits }
 
-// A Conversation is the input of a loop: a question to a model, and the tools that it may
-// use.
+// A Conversation is the input of a loop: a question to a model, and the tools that the
+// model may use.
 type Conversation struct {
-	model.Question          // its messages end with what the user says
+	model.Question          // its messages end with the user's
 	Tools          []string // patterns of names
-	MaxRounds      int      // instead of the limit, if it is lower; 0 the limit
+	MaxRounds      int      // a lower limit of rounds; 0 for that of the runner
 	Session        string
 	TraceID        string
 	Task           string
-	Depth          int     // calls of tools that it is within, as far as is known
-	Health         *Health // of the conversation; nil for one that has just begun
+	Depth          int     // number of enclosing calls of tools, as far as known
+	Health         *Health // of the conversation; nil for a new one
 
-	// Tell is told of the calls while they are run, "llm.tool_call" and
-	// "llm.tool_result". Nil tells nobody.
+	// Tell receives the events of the calls while they run, such as "llm.tool_call" and
+	// "llm.tool_result". Optional.
 	Tell func(event string, data any)
-	// Acted is told before a call is made that may do more than read. Nil tells nobody.
+	// Acted is called before a call of a tool that may do more than read. Optional.
 	Acted func()
 	Parking
 }
@@ -98,15 +98,15 @@ type Conversation struct {
 // A Turn is the result of a loop.
 type Turn struct {
 	*model.Reply          // the last one, with usage, cost and time of all; nil after an error
-	Tools        *ToolUse // what became of the tools
-	// Messages are to be added to the conversation: answers of the
-	// model and, right behind each, the results of its calls. They are whole,
-	// even if the turn ended in an error.
+	Tools        *ToolUse // outcome of the tools
+	// Messages are the turn's messages for the conversation: answers of the model and,
+	// right behind each, the results of its calls. No call lacks its result, even if
+	// the turn ended in an error.
 	Messages []chat.Message
 	// Parked says that the conversation is stored and resumes when a call is approved or
 	// refused: there is no reply yet, and no message is to be added.
 	Parked bool
-	Health Health // of a conversation that was resumed, after it
+	Health Health // of a resumed conversation, after the turn
 }
 
 // Converse has the model answer, with as many calls of tools as it needs and
@@ -140,7 +140,7 @@ func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Ev
 	})
 }
 
-// environment is for whom and in the course of what the tools are called.
+// environment returns the environment of the conversation's calls of tools.
 func (c *Conversation) environment(ctx context.Context) tools.Environment {
 	return tools.Environment{
 		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: semconv.Traceparent(ctx), Depth: c.Depth,
@@ -148,7 +148,7 @@ func (c *Conversation) environment(ctx context.Context) tools.Environment {
 	}
 }
 
-// newRun makes the run of a conversation.
+// newRun returns the run of a conversation, with its tools selected.
 func (r *Runner) newRun(ctx context.Context, c Conversation, emit func(chat.Event) error) (*run, error) {
 	env := c.environment(ctx)
 	box, err := r.opts.Tools.Select(ctx, env, c.Tools)
@@ -163,8 +163,7 @@ func (r *Runner) newRun(ctx context.Context, c Conversation, emit func(chat.Even
 	return u, nil
 }
 
-// withUse adds to an error what became of the tools until then: devices may
-// have acted.
+// withUse adds the use of tools until then to an error: devices may have acted.
 func withUse(err error, use ToolUse) error {
 	e, ok := errors.AsType[*protocol.Error](err)
 	if !ok || len(use.Calls) == 0 {
@@ -194,7 +193,7 @@ func (r *Runner) begin(env tools.Environment) error {
 	return nil
 }
 
-// end gives the place of a loop back.
+// end releases the place of a loop.
 func (r *Runner) end(env tools.Environment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

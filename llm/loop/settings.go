@@ -2,8 +2,8 @@ package loop
 
 import "time"
 
-// Settings bound what a model may do with tools for one answer. Zero is the
-// default, less than zero no limit.
+// Settings are the limits of a model's use of tools for one answer. Zero is the
+// default, a negative value no limit.
 type Settings struct {
 	Rounds   int `yaml:"rounds" doc:"rounds of tools before a model has to answer; 0 is 10"`
 	Calls    int `yaml:"calls" doc:"calls of tools in one answer; 0 is 50"`

@@ -16,24 +16,24 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A step is a round of calls on its way.
+// A step is a round of calls while it is under way.
 type step struct {
 	Calls    []*chat.ToolCall `json:"calls,omitempty"`
 	Outcomes []*outcome       `json:"outcomes,omitempty"` // of each call, nil until it has one
 	Last     bool             `json:"last,omitempty"`     // the model is not asked again after it
 	Waits    string           `json:"waits,omitempty"`    // the id of the call that needs an approval
-	Begun    string           `json:"begun,omitempty"`    // the call that was begun last, by its id; kept runs alone have it
+	Begun    string           `json:"begun,omitempty"`    // id of the call that was begun last; only in resumed runs
 	BegunAt  int64            `json:"begun_at,omitempty"` // Unix ms
-	Attempt  int              `json:"attempt,omitempty"`  // how often it was begun anew, as that can do no harm
+	Attempt  int              `json:"attempt,omitempty"`  // number of its harmless repetitions, each under another key
 }
 
-// An outcome is the result of one call, as the loop goes on with it.
+// An outcome is the part of a call's result that the loop stores.
 type outcome struct {
 	Message chat.Message `json:"message"`
 	Report  ToolReport   `json:"report"`
 	Status  tools.Status `json:"status"`
 	Fatal   bool         `json:"fatal,omitempty"`
-	Text    string       `json:"text,omitempty"` // of a fatal one
+	Text    string       `json:"text,omitempty"` // of a fatal outcome
 }
 
 func outcomeOf(r *tools.Result) *outcome {
@@ -68,7 +68,7 @@ func (u *run) perform(ctx context.Context) (*tools.Question, error) {
 	return u.take(u.execute(ctx, u.env, calls), at), nil
 }
 
-// announce tells who listens of calls that are about to be made.
+// announce emits llm.tool_call for calls that are about to run.
 func (u *run) announce(calls []*chat.ToolCall) {
 	if u.Tell == nil {
 		return
@@ -93,7 +93,7 @@ func (u *run) execute(ctx context.Context, env tools.Environment, calls []*chat.
 	return results[:len(calls)]
 }
 
-// notesAct tells who asked for the loop of a call that may do more than read.
+// notesAct calls Acted before a call of a tool that may do more than read.
 func (u *run) notesAct(tool *tools.Tool) error {
 	if tool.Effect != commands.Read {
 		u.Acted()
@@ -101,7 +101,7 @@ func (u *run) notesAct(tool *tools.Tool) error {
 	return nil
 }
 
-// take notes the outcomes of calls, and returns the first question among them.
+// take records the outcomes of calls, and returns the first question among them.
 func (u *run) take(results []tools.Result, at []int) (question *tools.Question) {
 	for i := range results {
 		r := &results[i]
@@ -116,9 +116,9 @@ func (u *run) take(results []tools.Result, at []int) (question *tools.Question) 
 	return question
 }
 
-// performKept is perform for a run that is kept: what it does is noted before
-// and after, so that a bridge that goes on with it after a crash does nothing
-// twice.
+// performKept is perform for a resumed run. It runs one call at a time and stores the
+// state before and after each, so that a bridge that resumes the run after a crash
+// repeats no call.
 func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 	for {
 		calls, at := u.step.pending()
@@ -139,7 +139,7 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 		if _, begun := u.begun(c); !begun {
 			u.step.Attempt = 0
 		} else if tool, ok := u.box.Find(c.Name); ok && tool.Idempotent {
-			u.step.Attempt++ // under the same key it would not be made again
+			u.step.Attempt++ // under the same key it would not run again
 		}
 		results, err := u.insist(ctx, env, c)
 		if err != nil {
@@ -163,8 +163,9 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 	}
 }
 
-// keepOutcome notes what became of a call. If that was made, it is tried as long as
-// the run has time. Of an outcome that is too long the beginning is kept.
+// keepOutcome stores the outcome of a call. For a call that was made it repeats failed
+// writes as long as the run has time. An outcome that is too long is shortened to its
+// beginning.
 func (u *run) keepOutcome(ctx context.Context, o *outcome, made bool) error {
 	for shortened := false; ; {
 		err := u.Keep(ctx, u.state(), false)
@@ -186,10 +187,11 @@ func (u *run) keepOutcome(ctx context.Context, o *outcome, made bool) error {
 	}
 }
 
-// maxKeptText bounds the text of an outcome that is too long to be kept, in bytes.
+// maxKeptText is the length of the shortened text of an outcome that is too long to be
+// stored, in bytes.
 const maxKeptText = 16 << 10
 
-// shorten leaves of an outcome the beginning of its text.
+// shorten cuts an outcome down to the beginning of its text.
 func (o *outcome) shorten() {
 	said := chat.Answer{Segments: o.Message.Segments}
 	text := said.Text()
@@ -200,7 +202,7 @@ func (o *outcome) shorten() {
 	o.Message.Segments = []chat.Segment{{Type: chat.Text, Text: text}}
 }
 
-// edited is the call that waited, as people have changed it.
+// edited returns the call that waited, with the change of its deciders.
 func (u *run) edited(c *chat.ToolCall) (*chat.ToolCall, *approval.Edited) {
 	if u.Edited == nil {
 		return c, nil
@@ -214,8 +216,8 @@ func (u *run) edited(c *chat.ToolCall) (*chat.ToolCall, *approval.Edited) {
 	return &next, e
 }
 
-// tellEdited has a result say that people have changed the call. What a program
-// may read stays as it is.
+// tellEdited adds to a result that deciders have changed the call. The output for
+// programs is not changed.
 func (u *run) tellEdited(r *tools.Result, e *approval.Edited) {
 	told := e.Told()
 	r.Warning = strings.TrimPrefix(r.Warning+"; "+told, "; ")
@@ -224,24 +226,24 @@ func (u *run) tellEdited(r *tools.Result, e *approval.Edited) {
 	}
 }
 
-// comeback is the time to wait for a device that is not back yet.
+// comeback is the pause before another attempt to reach a device or the store.
 const comeback = time.Second
 
-// electing is the time that a store may be away for a moment, as while servers of a
-// cluster elect who leads them. It is less than a claim is remembered.
+// electing is the longest outage of the store that is waited for, as during an election
+// of a leader in a cluster. It is less than the lifetime of a claim.
 const electing = claimed / 2
 
-// insist makes one call of a kept run. When the bridge has just begun, devices need
-// a moment to come back: a call that could not be delivered is made again, under
-// another key. While nothing can be stored, nothing is done: such a call is made
-// again under the same key, so that it is done once even if that was wrong.
+// insist makes one call of a resumed run. Devices need a moment to reconnect after the
+// start of a bridge: a call that could not be delivered is repeated under another key.
+// A call that failed because the store was unavailable is repeated under the same key,
+// so that it runs once even if the failed attempt did run.
 func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCall) ([]tools.Result, error) {
 	if err := u.comesBack(ctx, c); err != nil {
 		return nil, err
 	}
 	for began, first := time.Now(), true; ; first = false {
 		err := u.begin(ctx, c)
-		if first && (err == nil || parked.TooMuch(err)) { // otherwise nothing becomes of it here
+		if first && (err == nil || parked.TooMuch(err)) { // after any other error the call does not run here
 			u.announce([]*chat.ToolCall{c})
 		}
 		if parked.TooMuch(err) {
@@ -272,8 +274,8 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 	}
 }
 
-// begin notes that a call is about to be made. Of the one that waited the use of its
-// approval says so.
+// begin stores that a call is about to run. For the call that waited, the use of its
+// approval stores that.
 func (u *run) begin(ctx context.Context, c *chat.ToolCall) error {
 	if u.step.Waits == c.ID && !u.used() {
 		return u.Start()
@@ -286,7 +288,7 @@ func (u *run) begin(ctx context.Context, c *chat.ToolCall) error {
 	return u.Keep(ctx, u.state(), true)
 }
 
-// begun is when a call was begun, in Unix ms, and whether it was.
+// begun returns the time at which a call was begun, in Unix ms, and whether it was.
 func (u *run) begun(c *chat.ToolCall) (at int64, begun bool) {
 	switch {
 	case u.step.Begun == c.ID:
@@ -297,8 +299,8 @@ func (u *run) begun(c *chat.ToolCall) (at int64, begun bool) {
 	return at, at != 0
 }
 
-// comesBack waits for the tool of the call that waited: those of other servers are
-// known only when these are connected again.
+// comesBack waits for the tool of the call that waited: tools of other servers are
+// unknown until the servers are connected again.
 func (u *run) comesBack(ctx context.Context, c *chat.ToolCall) error {
 	for u.step.Waits == c.ID && u.Young != nil && u.Young() {
 		if _, ok := u.box.Find(c.Name); ok {
@@ -314,20 +316,19 @@ func (u *run) comesBack(ctx context.Context, c *chat.ToolCall) error {
 	return nil
 }
 
-// keyOf is the idempotency key of a call of a kept run, for each time that it may
-// be made.
+// keyOf is the idempotency key of one attempt at a call of a resumed run.
 func keyOf(task string, c *chat.ToolCall, attempt int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", task, c.ID, attempt))
 	return "parked-" + hex.EncodeToString(sum[:16])
 }
 
-// claimed is the time that the claim of a call is certainly remembered, so that
-// making the call again under its key tells whether it was made. It is less than
-// the time of any call.
+// claimed is the guaranteed lifetime of a call's claim: within it, a repetition under
+// the same key returns the first outcome instead of running the call again. It is less
+// than the time limit of any call.
 const claimed = time.Minute
 
-// lost is the result of a call that was begun before a crash, if making it again
-// might do it twice; nil if it may be made.
+// lost is the result of a call that was begun before a crash and must not be repeated,
+// since it might run twice; nil if it may be made.
 func (u *run) lost(c *chat.ToolCall) *tools.Result {
 	at, begun := u.begun(c)
 	if !begun {
@@ -347,6 +348,6 @@ func (u *run) lost(c *chat.ToolCall) *tools.Result {
 	return r
 }
 
-// used reports whether the call that waited has used its approval: otherwise it
+// used reports whether the call that waited has used its approval. Without the use it
 // was not made.
 func (u *run) used() bool { return u.UsedAt == nil || u.UsedAt(u.approval) != 0 }

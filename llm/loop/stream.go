@@ -2,15 +2,16 @@ package loop
 
 import "github.com/aibridge/aibridge/llm/chat"
 
-// A stream makes the events of several answers those of one: segments are
-// numbered on, and only the last answer finishes.
+// A stream joins the events of several answers into those of one: segments are numbered
+// through, and only the last answer emits a finish.
 type stream struct {
 	emit   func(chat.Event) error
 	begins int // index of the first segment of this answer
 	next   int
 }
 
-// round is the receiver of the next answer, nil if nobody listens.
+// round is the receiver of the next answer's events, nil without a receiver of the
+// stream.
 func (s *stream) round() func(chat.Event) error {
 	if s.emit == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// traced has the model answer within a span by the GenAI conventions, as the agent that
-// the bridge is. The span does not hold the messages.
+// traced calls answer within a span of an agent, by the GenAI conventions. The span
+// does not hold the messages.
 func (r *Runner) traced(ctx context.Context, c *Conversation, answer func(context.Context) (*Turn, error)) (*Turn, error) {
 	began := r.opts.Now()
 	var span trace.Span

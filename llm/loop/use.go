@@ -16,7 +16,7 @@ type ToolUse struct {
 	Elapsed float64      `json:"elapsed_ms" doc:"milliseconds of all calls together"`
 	Stop    string       `json:"stop,omitempty" enum:"rounds,calls,tokens,time,ask_user,halted,fatal" doc:"the limit that ended it, absent if the model was done: rounds, calls, tokens, time; ask_user: too many failures in a row; halted: too many of the last calls failed; fatal: no call could succeed any more"`
 	Detail  string       `json:"detail,omitempty" doc:"more about it"`
-	Notices []string     `json:"notices,omitempty" doc:"texts that the model was told besides results, and tools that were left out"`
+	Notices []string     `json:"notices,omitempty" doc:"texts of the bridge to the model besides results, and notes of tools that were left out"`
 }
 
 // A ToolReport is the outcome of one call.

@@ -9,8 +9,9 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// NewCall makes a call of what a model wrote. Arguments that are no JSON object stay in
-// Raw, for the runner of the tools to report; none at all are an empty object.
+// NewCall returns a call with the arguments that a model wrote. Arguments that are not
+// a JSON object stay in Raw, for the executor to report; absent ones are an empty
+// object.
 func NewCall(id, name, arguments string) *chat.ToolCall {
 	c := &chat.ToolCall{ID: id, Name: name}
 	trimmed := bytes.TrimSpace([]byte(arguments))
@@ -30,12 +31,12 @@ func NewCall(id, name, arguments string) *chat.ToolCall {
 	return c
 }
 
-// Arguments is the text of a call's arguments as a provider gets them back.
+// Arguments is the JSON text of a call's arguments for a provider.
 func Arguments(c *chat.ToolCall) string { return string(ArgumentsObject(c)) }
 
-// ArgumentsObject is the same for wires that carry an object. What the model
-// wrote and is none is wrapped: it sees what it wrote, and a service that
-// reads the history is not broken by it.
+// ArgumentsObject is the same for wires that carry an object. Arguments that are no
+// object are wrapped in one: the model sees its own text, and the service can parse the
+// history.
 func ArgumentsObject(c *chat.ToolCall) json.RawMessage {
 	if len(c.Args) > 0 {
 		return c.Args
@@ -47,7 +48,7 @@ func ArgumentsObject(c *chat.ToolCall) json.RawMessage {
 	return wrapped
 }
 
-// An IDs keeps the ids of one answer's calls apart. The zero value is ready.
+// An IDs makes the ids of one answer's calls unique. The zero value is ready to use.
 type IDs struct{ seen map[string]bool }
 
 // Unique returns the id, or a new one if there is none or it was used.
@@ -62,8 +63,8 @@ func (s *IDs) Unique(id string) string {
 	return id
 }
 
-// Written are the arguments of a call as services send them: a string, or an
-// object from those that forget to quote it.
+// Written are the arguments of a call in the forms of services: a string or, unquoted,
+// an object.
 type Written struct{ Text }
 
 // UnmarshalJSON implements [encoding/json.Unmarshaler].

@@ -23,8 +23,8 @@ import (
 const (
 	maxEvent = 16 << 20 // bytes of one event: images come whole
 	maxBody  = 64 << 20 // of an answer that is no stream
-	maxError = 64 << 10 // of what an error says, the rest is not read
-	maxTold  = 500      // of that, what callers are told
+	maxError = 64 << 10 // of the body of an error, the rest is not read
+	maxTold  = 500      // of an error's message to callers
 )
 
 // A Client speaks HTTP to one service.
@@ -37,8 +37,8 @@ type Client struct {
 	Now     func() time.Time
 }
 
-// Post sends body and hands the answer to events, one call for each
-// event of a stream, or to whole if the service answers in one piece.
+// Post sends body and passes the answer to events, one call for each event of a stream,
+// or to whole if the service answers in one piece.
 func (c *Client) Post(ctx context.Context, path string, body []byte, events func(sse.Event) error, whole func([]byte) error) error {
 	ctx, watch := c.watch(ctx)
 	defer watch.stop()
@@ -83,7 +83,8 @@ func (c *Client) Post(ctx context.Context, path string, body []byte, events func
 	}
 }
 
-// Done ends the reading of a stream that has said all it has to say.
+// Done is the error of a receiver of events that ends the reading of a stream after the
+// answer.
 var Done = errors.New("done") //nolint:errname,staticcheck // it is no failure, like fs.SkipAll
 
 // Get reads a JSON document.
@@ -127,7 +128,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*htt
 	return c.HTTP.Do(req) //nolint:bodyclose // callers do
 }
 
-// drain lets the connection be used again, if little is left to read.
+// drain reads the rest of a body, if it is short, so that the connection can be reused,
+// and closes the body.
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 	_ = body.Close()
@@ -145,7 +147,7 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 
 var errIdle = errors.New("the provider says nothing any more")
 
-// A watchdog ends an exchange in which nothing comes for too long.
+// A watchdog ends an exchange that is idle for too long.
 type watchdog struct {
 	timer *time.Timer
 	idle  time.Duration
@@ -188,7 +190,8 @@ func (r watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// broken says what an exchange that broke off means.
+// broken is the error of an exchange that broke off: the cause of ctx, or a
+// [chat.Error].
 func (c *Client) broken(ctx context.Context, err error) error {
 	var timeout net.Error
 	if full := new(protocol.Error); errors.As(err, &full) { // see Meter
@@ -209,7 +212,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	return &chat.Error{Kind: chat.Unreachable, Message: "the provider cannot be reached", Cause: err}
 }
 
-// refusal reads why a service refused.
+// refusal reads the error of a response with a status of failure.
 func (c *Client) refusal(resp *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	told := toldBy(data)
@@ -226,7 +229,7 @@ func (c *Client) refusal(resp *http.Response) error {
 	return e
 }
 
-// Failure is an error that a service tells inside an answer or a stream.
+// Failure is the error that a service sends inside an answer or a stream.
 func (c *Client) Failure(raw json.RawMessage) *chat.Error {
 	told := toldBy(raw)
 	status, _ := strconv.Atoi(told.code)
@@ -237,7 +240,7 @@ func (c *Client) Failure(raw json.RawMessage) *chat.Error {
 	return &chat.Error{Kind: kind, Status: status, RetryAfter: told.retryAfter, Message: c.tell(told.message), Param: c.tell(told.param)}
 }
 
-// tell shortens a message and takes out what must not be told.
+// tell shortens a message and removes secrets.
 func (c *Client) tell(message string) string {
 	for _, secret := range c.Secrets {
 		if len(secret) >= 4 {
@@ -258,10 +261,10 @@ func (c *Client) now() time.Time {
 	return time.Now()
 }
 
-// longestRetry bounds what a service may ask for.
+// longestRetry is the longest delay that a service may ask for.
 const longestRetry = time.Hour
 
-// retryAfter is the time that a service wants to be left alone.
+// retryAfter is the delay before the next request that a service asks for.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
 		return seconds(ms / 1000)

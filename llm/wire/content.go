@@ -8,8 +8,7 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// Marshal encodes a request. Text stays as it is, without the escapes that
-// HTML would need.
+// Marshal encodes a request, without the escapes for HTML.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -20,13 +19,13 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Unsupported says what a wire has no place for.
+// Unsupported is the error of content that a wire cannot carry.
 func Unsupported(format string, args ...any) error {
 	return chat.Errorf(chat.BadRequest, format, args...)
 }
 
-// NamesOf makes the names of all tools of a request fit: those it offers and
-// those its history calls.
+// NamesOf returns the names of all tools of a request: those that it offers and those
+// that its history calls.
 func NamesOf(r *chat.Request) *Names {
 	var list []string
 	for _, t := range r.Tools {
@@ -45,8 +44,7 @@ func NamesOf(r *chat.Request) *Names {
 	return NewNames(ToolNames, list...)
 }
 
-// TextOf is all a message says in text. Components to render are text to a
-// model.
+// TextOf is all text of a message. Components to render are text to a model.
 func TextOf(m chat.Message) string {
 	var b strings.Builder
 	for _, s := range m.Segments {

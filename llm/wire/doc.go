@@ -1,4 +1,4 @@
-// Package wire is what the adapters of all providers share: one HTTP exchange
-// with its errors and bounds, tool names that fit, text that arrives in
-// pieces, and arguments that may not be JSON.
+// Package wire is the common part of the adapters of all providers: the HTTP exchange
+// with its errors and bounds, the spelling of tool names, text that arrives in pieces,
+// and arguments that may not be JSON.
 package wire

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// An Extra is an optional part of a request: without it there is an answer as
-// well.
+// An Extra is an optional part of a request: a service that refuses it can answer
+// without.
 type Extra string
 
 // The optional parts of requests.
@@ -18,16 +18,16 @@ const (
 	Strict       Extra = "strict"        // tools and formats to the letter
 	Encrypted    Extra = "encrypted"     // encrypted reasoning, to go back
 	Summary      Extra = "summary"       // readable reasoning
-	Effort       Extra = "effort"        // how long to think
+	Effort       Extra = "effort"        // effort of reasoning
 	Replay       Extra = "replay"        // reasoning of earlier answers
 	StreamUsage  Extra = "stream_usage"  // counts at the end of a stream
-	OneCall      Extra = "one_call"      // whether calls may be parallel
-	PromptCache  Extra = "prompt_cache"  // marks of what stays the same
-	UsualMaximum Extra = "usual_maximum" // the limit under its usual name, for which there is another
+	OneCall      Extra = "one_call"      // permission of parallel calls
+	PromptCache  Extra = "prompt_cache"  // marks of the common prefix
+	UsualMaximum Extra = "usual_maximum" // the limit under its usual name instead of its other one
 )
 
-// namedBy are words of refusals that name a part. A field stands in them in
-// single quotes. It is never changed.
+// namedBy are words of refusals that name a part. Names of fields are in single quotes.
+// The map is never changed.
 var namedBy = map[Extra][]string{
 	Strict:       {"strict", "compiled grammar", "too complex for compilation", "invalid schema for"},
 	Encrypted:    {"encrypted_content", "encrypted content", "'include'", "'include["},
@@ -40,14 +40,14 @@ var namedBy = map[Extra][]string{
 	UsualMaximum: {"max_completion_tokens"},
 }
 
-// Extras are the optional parts that the models of a service were found to
-// refuse. The zero value is ready; it is safe for use by many goroutines.
+// Extras are the optional parts that the models of a service have refused. The zero
+// value is ready to use. It is safe for use by many goroutines.
 type Extras struct {
 	mu      sync.Mutex
 	refused map[string][]Extra // by model
 }
 
-// maxLearned bounds the models of which something is remembered.
+// maxLearned is the greatest number of models whose refusals are recorded.
 const maxLearned = 256
 
 // Parts are the optional parts of one request.
@@ -56,7 +56,7 @@ type Parts struct {
 	used    []Extra
 }
 
-// With reports whether a request may have a part, and notes that it has.
+// With reports whether a request may have a part, and records that it has.
 func (p *Parts) With(e Extra) bool {
 	if slices.Contains(p.without, e) {
 		return false
@@ -79,9 +79,9 @@ func (p *Parts) named(refusal *chat.Error) (list []Extra) {
 	return list
 }
 
-// Ask asks a model by ask, which reports whether something of the answer was
-// told. A refusal that names optional parts of the request has it asked once
-// more without them. If that helps, later requests leave them out at once.
+// Ask asks a model by ask, which reports whether a part of the answer was emitted.
+// After a refusal that names optional parts of the request, Ask asks once more without
+// them. If that succeeds, later requests leave them out at once.
 func (x *Extras) Ask(model string, ask func(*Parts) (told bool, err error)) error {
 	parts := &Parts{without: x.known(model)}
 	told, err := ask(parts)

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// A Meter bounds the bytes of answers that are held at the same time. It
+// A Meter bounds the bytes of answers that are held in memory at the same time. It
 // belongs to one answer and is used by one goroutine at a time.
 type Meter interface {
 	// Hold counts more bytes, or fewer. Its error ends the answer.
@@ -14,12 +14,13 @@ type Meter interface {
 
 type meterKey struct{}
 
-// Metered has the bytes that are held while an answer is read counted.
+// Metered returns a context whose exchanges count the bytes of an answer that they
+// hold.
 func Metered(ctx context.Context, m Meter) context.Context {
 	return context.WithValue(ctx, meterKey{}, m)
 }
 
-// hold counts bytes, if anybody wants to know.
+// hold counts bytes at the meter of ctx, if there is one.
 func hold(ctx context.Context, bytes int) error {
 	if m, ok := ctx.Value(meterKey{}).(Meter); ok {
 		return m.Hold(bytes)
@@ -27,7 +28,7 @@ func hold(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// A meteredReader counts the bytes read of it as held until they are let go.
+// A meteredReader counts the bytes read from it as held, until letGo.
 type meteredReader struct {
 	r    io.Reader
 	ctx  context.Context //nolint:containedctx // of the one exchange that the reader is for
@@ -43,7 +44,7 @@ func (r *meteredReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// letGo is told that the bytes read are not held any more.
+// letGo releases the bytes read so far.
 func (r *meteredReader) letGo() {
 	_ = hold(r.ctx, -r.held) // less always fits
 	r.held = 0

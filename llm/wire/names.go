@@ -10,9 +10,9 @@ import (
 	"github.com/mozillazg/go-unidecode"
 )
 
-// Names carries the names of tools to a wire that allows fewer characters,
-// and back. It is made for the tools of one request; the same set of names
-// gives the same result in any order, so that a provider's prompt cache keeps.
+// Names maps the names of tools to those of a wire that allows fewer characters, and
+// back. It is made for the tools of one request. The same set of names gives the same
+// result in any order, so that a provider's prompt cache stays valid.
 type Names struct {
 	out map[string]string
 	in  map[string]string
@@ -26,16 +26,15 @@ type Charset struct {
 }
 
 // ToolNames is the form that all wires allow in the name of a tool, so that a tool has
-// one spelling, whoever the provider is, and hints name it as the model does.
+// the same spelling at every provider, and hints name it as the model does.
 var ToolNames = Charset{Max: 64, Letter: true}
 
-// NewNames makes the names of the request's tools, and of those that its
-// history calls, fit a wire.
+// NewNames returns the names of tools on a wire with an allowed form.
 func NewNames(allowed Charset, names ...string) *Names {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	claims := make(map[string]int, len(names)) // on a name of the wire
+	claims := make(map[string]int, len(names)) // number of names with the same spelling
 	for _, name := range names {
 		claims[allowed.fit(name)]++
 	}
@@ -44,7 +43,7 @@ func NewNames(allowed Charset, names ...string) *Names {
 		fit := allowed.fit(name)
 		if fit != name && claims[fit] > 1 || len(allowed.spell(name)) > allowed.Max {
 			fit = allowed.marked(name)
-			for n.in[fit] != "" || claims[fit] > 0 { // another tool has the name that this one would get
+			for n.in[fit] != "" || claims[fit] > 0 { // another tool has this name
 				fit = allowed.marked(fit + name)
 			}
 		}
@@ -61,8 +60,8 @@ func (n *Names) Encode(name string) string {
 	return name
 }
 
-// Decode is the name of the tool that a model calls. One that is not known is
-// returned as it came, for the error that the model gets.
+// Decode is the name of the tool that a model calls. An unknown name is returned
+// unchanged, for the error to the model.
 func (n *Names) Decode(name string) string {
 	if inner, ok := n.in[name]; ok {
 		return inner
@@ -93,8 +92,8 @@ func (c Charset) spell(name string) string {
 	return string(fit)
 }
 
-// latin writes a name of any script in ASCII, as well as one can read it: 灯.打开
-// is Deng.Da_Kai. A character without a reading becomes an underscore.
+// latin transliterates a name of any script to ASCII: 灯.打开 is Deng.Da_Kai. A character
+// without a reading becomes an underscore.
 func latin(name string) string {
 	if ascii(name) {
 		return name
@@ -139,7 +138,7 @@ func ascii(text string) bool {
 
 func letter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || b == '_' }
 
-// marked is the name with a mark that no other name has.
+// marked is the name with a hash of its own.
 func (c Charset) marked(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	mark := "_" + hex.EncodeToString(sum[:5])

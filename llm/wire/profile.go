@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Profile says what the models of a family can do, as far as the name of a
-// model tells. Of a model that nobody knows it claims nothing.
+// A Profile holds the abilities of a family of models, derived from the name of a
+// model. The profile of an unknown model is empty.
 type Profile struct {
-	// Strict models hold to the schemas of tools and answers to the letter.
+	// Strict models observe the schemas of tools and answers strictly.
 	Strict bool
 	// StrictTools is the number of strict tools that a request may have, 0 any number.
 	StrictTools int
-	// Encrypted models reason, and give their reasoning back encrypted.
+	// Encrypted models reason, and return their reasoning encrypted.
 	Encrypted bool
-	// CompletionTokens has the limit of an answer called max_completion_tokens.
+	// CompletionTokens models name the limit of an answer max_completion_tokens.
 	CompletionTokens bool
 	// Thinking is the way the models are asked to reason.
 	Thinking Thinking
@@ -29,11 +29,11 @@ const (
 	ThinkingUnknown Thinking = iota
 	ThinkingNever            // they do not reason
 	ThinkingBudget           // by a number of tokens
-	ThinkingLevel            // by a word, as much as they find right
+	ThinkingLevel            // by a level; the model chooses the amount
 )
 
-// families are profiles by the beginning of a name, the first that fits. It is
-// never changed.
+// families are profiles by the beginning of a name; the first that matches counts. The
+// list is never changed.
 var families = []struct {
 	name *regexp.Regexp
 	Profile
@@ -46,8 +46,8 @@ var families = []struct {
 	{regexp.MustCompile(`^grok-(3-mini|[4-9]|code)`), Profile{Encrypted: true}},
 }
 
-// ProfileOf is the profile of a model by its name, with or without who makes it
-// in front: "gpt-5", "openai/gpt-5", "us.anthropic.claude-sonnet-4-5-20250929".
+// ProfileOf is the profile of a model by its name, with or without its maker in front:
+// "gpt-5", "openai/gpt-5", "us.anthropic.claude-sonnet-4-5-20250929".
 func ProfileOf(model string) Profile {
 	name := strings.ToLower(model)
 	name = name[strings.LastIndexByte(name, '/')+1:]
@@ -66,10 +66,10 @@ func ProfileOf(model string) Profile {
 }
 
 // claudeName is a line and its version in either order: claude-opus-4-1,
-// claude-3-5-sonnet. What follows may be a date.
+// claude-3-5-sonnet. A date may follow.
 var claudeName = regexp.MustCompile(`^claude-(?:([a-z]+)-)?(\d)(?:[-.](\d)\b)?`)
 
-// strictTools is the number of strict tools that Anthropic takes in one request.
+// strictTools is the greatest number of strict tools in one request to Anthropic.
 const strictTools = 20
 
 func claude(name string) Profile {

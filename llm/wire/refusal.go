@@ -12,10 +12,10 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// what an error says, in the shapes that services have for it.
+// told is the content of an error, read from the shapes of different services.
 type told struct {
 	code, message string
-	param         string // the field of the request that it is about
+	param         string // the field of the request at fault
 	retryAfter    time.Duration
 }
 
@@ -30,7 +30,7 @@ func toldBy(data []byte) told {
 		Details []detail        `json:"details"`
 	}
 	var list []json.RawMessage
-	if json.Unmarshal(data, &list) == nil && len(list) > 0 { // as Gemini has it
+	if json.Unmarshal(data, &list) == nil && len(list) > 0 { // Gemini
 		return toldBy(list[0])
 	}
 	if json.Unmarshal(data, &body) != nil {
@@ -55,7 +55,7 @@ func toldBy(data []byte) told {
 	if t.code == "" {
 		t.code = body.Type
 	}
-	for _, d := range body.Details { // as Google has it
+	for _, d := range body.Details { // Google
 		if d.Reason == "API_KEY_INVALID" {
 			t.code = "invalid_api_key"
 		}
@@ -66,7 +66,7 @@ func toldBy(data []byte) told {
 	return t
 }
 
-// detail takes FastAPI's detail: a text, or a list of faults with their places.
+// detail reads FastAPI's detail: a text, or a list of faults with their places.
 func (t *told) detail(detail any) {
 	if text, ok := detail.(string); ok && t.message == "" {
 		t.message = text
@@ -84,8 +84,9 @@ func (t *told) detail(detail any) {
 	}
 }
 
-// tooLong are words of services that have no code for a context that is too
-// long. Another model may read more, where a bad request is one to all.
+// tooLong are words of services that have no code for a context that is too long. The
+// distinction from a bad request matters, since another model may accept a longer
+// context.
 var tooLong = []string{
 	"prompt is too long", "input is too long", "exceed context limit", // Anthropic
 	"maximum number of tokens allowed",                                  // Gemini
@@ -93,7 +94,7 @@ var tooLong = []string{
 	"available context size", "model token limit", "reduce the length of the messages", // llama.cpp, Moonshot, Groq
 }
 
-// badKey are words of services that say so with a status of bad requests, or
+// badKey are words of services that refuse a key with the status of a bad request, or
 // with none.
 var badKey = []string{
 	"incorrect api key", "invalid api key", "api key not valid", "api key not found", "api key expired", "api key is invalid", "api_key_invalid", // xAI, Gemini
@@ -101,7 +102,7 @@ var badKey = []string{
 	"invalid bearer token", "unauthorized", "无效的令牌", // gateways
 }
 
-// kind says what an error means that came with a status.
+// kind is the kind of the error, with the status of its response or 0.
 func (t *told) kind(status int) chat.ErrorKind {
 	kind := kindOf(status, t.code)
 	if kind != chat.BadRequest {
@@ -123,8 +124,8 @@ type detail struct {
 	RetryDelay string `json:"retryDelay"`
 }
 
-// kindOf says what a status means, or a code that tells more. Codes that say
-// no more than that something failed count least.
+// kindOf is the kind of an error by its code and status. A specific code precedes the
+// status, which precedes a code for any failure.
 func kindOf(status int, code string) chat.ErrorKind {
 	switch code {
 	case "context_length_exceeded", "string_above_max_length":

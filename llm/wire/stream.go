@@ -9,16 +9,16 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// maxAnswer is the most that the text, the calls and the kept parts of one answer may
-// have together, in bytes. Each segment counts segmentCost more: an answer may have
+// maxAnswer is the greatest size of the text, the calls and the opaque data of one
+// answer together, in bytes. Each segment counts segmentCost more: an answer may have
 // many that are empty.
 const (
 	maxAnswer   = 64 << 20
 	segmentCost = 1 << 10
 )
 
-// A Stream turns what a service sends into events. It numbers segments, keeps
-// text that belongs together in one, and never emits half a character.
+// A Stream builds the events of an answer from its pieces. It numbers segments, joins
+// adjacent text in one segment, and never emits half a character.
 type Stream struct {
 	emit func(chat.Event) error
 	ids  IDs
@@ -31,14 +31,14 @@ type Stream struct {
 	calls  int
 }
 
-// NewStream makes a stream that emits to emit.
+// NewStream returns a stream that passes its events to emit.
 func NewStream(emit func(chat.Event) error) *Stream { return &Stream{emit: emit} }
 
 // Text adds a piece of text.
 func (s *Stream) Text(piece Text) error { return s.say(chat.Text, chat.TextDelta, piece) }
 
-// Reasoning adds a piece of readable reasoning. Whoever wants it back gives
-// its mark with [Stream.Mark].
+// Reasoning adds a piece of readable reasoning. [Stream.Mark] adds opaque data, by
+// which it goes back to its provider.
 func (s *Stream) Reasoning(piece Text) error {
 	return s.say(chat.Reasoning, chat.ReasoningDelta, piece)
 }
@@ -95,8 +95,8 @@ func sizeOf(o *chat.Opaque) int {
 	return len(o.Data)
 }
 
-// valid is the part that a provider wants back, as it came but for bytes that are no
-// text: JSON of them would break the reader of the answer.
+// valid is opaque data with bytes that are not UTF-8 replaced: JSON with them would
+// break the reader of the answer.
 func valid(o *chat.Opaque) *chat.Opaque {
 	if o == nil || utf8.Valid(o.Data) {
 		return o
@@ -104,7 +104,7 @@ func valid(o *chat.Opaque) *chat.Opaque {
 	return &chat.Opaque{Origin: o.Origin, Data: bytes.ToValidUTF8(o.Data, []byte("\ufffd"))}
 }
 
-// Break ends the open segment, so that what follows begins another.
+// Break ends the open segment. The next piece begins another one.
 func (s *Stream) Break() error {
 	kind := s.open
 	s.open = ""
@@ -122,8 +122,8 @@ func deltaOf(kind chat.Kind) chat.EventType {
 	return chat.TextDelta
 }
 
-// Mark gives the open segment, of that kind, or a new and empty one what its
-// provider wants back with it, and ends it.
+// Mark adds opaque data to the open segment of a kind, or to a new and empty one, and
+// ends that segment.
 func (s *Stream) Mark(kind chat.Kind, opaque *chat.Opaque) error {
 	if err := s.grow(sizeOf(opaque)); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *Stream) Mark(kind chat.Kind, opaque *chat.Opaque) error {
 	return s.emit(chat.Event{Type: deltaOf(kind), Index: at, Opaque: valid(opaque)})
 }
 
-// Segment adds what came whole.
+// Segment adds a whole segment.
 func (s *Stream) Segment(segment chat.Segment) error {
 	if err := s.grow(len(segment.Data) + len(segment.Text) + sizeOf(segment.Opaque)); err != nil {
 		return err
@@ -154,11 +154,11 @@ func (s *Stream) Segment(segment chat.Segment) error {
 	return s.emit(chat.Event{Type: chat.SegmentWhole, Index: at, Segment: &segment})
 }
 
-// Empty reports whether nothing was said yet.
+// Empty reports whether there is no segment yet.
 func (s *Stream) Empty() bool { return s.next == 0 }
 
-// Call begins a tool call. Several may be open at once. A call of nothing is
-// an error: nobody could run or repeat it.
+// Call begins a tool call. Several may be open at once. A call without a name is an
+// error: it could be neither run nor repeated.
 func (s *Stream) Call(id, name string) (*Call, error) {
 	if name == "" {
 		return nil, chat.Errorf(chat.BadResponse, "the provider sent a call without the name of a tool")
@@ -175,8 +175,8 @@ func (s *Stream) Call(id, name string) (*Call, error) {
 	return c, s.emit(chat.Event{Type: chat.ToolCallStart, Index: c.index, Call: &chat.ToolCall{ID: c.id, Name: c.name}})
 }
 
-// Finish ends the answer. A model that calls tools waits for them, whatever
-// the service calls that.
+// Finish ends the answer. The reason of an answer with calls is [chat.ToolUse], even if
+// the service reports the end of a turn.
 func (s *Stream) Finish(f chat.Finish) error {
 	if err := s.Break(); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (s *Stream) Finish(f chat.Finish) error {
 	return s.emit(chat.Event{Type: chat.Finished, Index: s.next, Finish: &f})
 }
 
-// A Call is a tool call that is being written.
+// A Call is a tool call during its stream.
 type Call struct {
 	stream   *Stream
 	index    int
@@ -197,11 +197,12 @@ type Call struct {
 	closed   bool
 }
 
-// maxWhole bounds the arguments that are looked at again and again, in bytes.
+// maxWhole is the greatest size of arguments that are parsed again with every piece, in
+// bytes.
 const maxWhole = 64 << 10
 
-// Whole reports whether the arguments are a whole object already, as far as
-// that is known of short ones.
+// Whole reports whether the arguments are a whole object already. Of arguments beyond
+// maxWhole it reports false.
 func (c *Call) Whole() bool {
 	if c.text.Len() > maxWhole {
 		return false

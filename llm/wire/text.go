@@ -84,7 +84,8 @@ func half(text []byte, at int) (rune, bool) {
 	return 0xD000 | rune(text[at+1]&0x3F)<<6 | rune(text[at+2]&0x3F), true
 }
 
-// A Joiner puts the pieces of a text together again. The zero value is ready.
+// A Joiner joins the pieces of a text to whole characters. The zero value is ready to
+// use.
 type Joiner struct{ rest []byte }
 
 // Add returns the complete text with the next piece.
@@ -96,14 +97,14 @@ func (j *Joiner) Add(piece Text) string {
 	return whole
 }
 
-// End returns what never became complete, as replacement characters.
+// End returns the incomplete rest, as replacement characters.
 func (j *Joiner) End() string {
 	rest := clean(j.rest)
 	j.rest = nil
 	return rest
 }
 
-// incomplete is the number of bytes at the end that wait for more.
+// incomplete is the number of bytes of an incomplete character at the end.
 func incomplete(text []byte) int {
 	if high, ok := half(text, len(text)-3); ok && high < 0xDC00 {
 		return 3

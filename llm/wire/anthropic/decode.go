@@ -62,7 +62,7 @@ type contentBlock struct {
 	Sign     string          `json:"signature"`
 }
 
-// A block that is open.
+// A block is a content block that is open.
 type block struct {
 	kind      string
 	raw       json.RawMessage
@@ -71,7 +71,7 @@ type block struct {
 	pieces    wire.Joiner
 	signature strings.Builder
 	input     strings.Builder             // of a block of the server's own tools
-	texts     map[string]*strings.Builder // other fields of a block that nobody here understands
+	texts     map[string]*strings.Builder // other fields of a block of an unknown kind
 }
 
 type decoder struct {
@@ -85,7 +85,7 @@ type decoder struct {
 	size   int // of deltas, in bytes
 }
 
-// maxKept bounds what the deltas of an answer say, in bytes.
+// maxKept is the greatest size of the deltas of an answer, in bytes.
 const maxKept = 256 << 20
 
 func (d *decoder) event(e sse.Event) error {
@@ -118,7 +118,7 @@ func (d *decoder) event(e sse.Event) error {
 	return nil // pings, and events yet unknown
 }
 
-// start takes the part of an answer that is known before it streams, which may be all of
+// start reads the part of an answer that is sent before its stream, which may be all of
 // it.
 func (d *decoder) start(a *answer) error {
 	d.finish.Model = a.Model
@@ -132,7 +132,7 @@ func (d *decoder) start(a *answer) error {
 	return nil
 }
 
-// content takes blocks that are whole.
+// content reads whole blocks.
 func (d *decoder) content(blocks []json.RawMessage) error {
 	for i, raw := range blocks {
 		if err := d.begin(i, raw); err != nil {
@@ -154,7 +154,7 @@ func (d *decoder) whole(data []byte) error {
 	if a.Type == "error" {
 		return d.client.Failure(data)
 	}
-	if a.StopReason == "" { // it came whole, whether it says so or not
+	if a.StopReason == "" { // an answer in one piece has ended, even without a reason
 		a.StopReason = "end_turn"
 	}
 	d.ended = true
@@ -165,11 +165,10 @@ func bad(what string, cause error) error {
 	return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent " + what, Cause: cause}
 }
 
-// maxBlocks bounds how many blocks may be open at once.
+// maxBlocks is the greatest number of blocks that may be open at once.
 const maxBlocks = 256
 
-// blockOf reads a block. Of one of a kind that nobody here knows it reads the
-// kind.
+// blockOf reads a block. Of a block of an unknown kind it reads the kind alone.
 func blockOf(raw json.RawMessage) (c contentBlock, err error) {
 	var head struct {
 		Type string `json:"type"`
@@ -228,7 +227,7 @@ func (d *decoder) delta(index int, c delta, raw []byte) error {
 	if b == nil {
 		return bad("a piece of a block that is not open", nil)
 	}
-	if b.call == nil { // text is bounded by the stream too
+	if b.call == nil { // the stream bounds the text, too
 		if d.size += len(raw); d.size > maxKept {
 			return bad("too much", nil)
 		}
@@ -251,7 +250,7 @@ func (d *decoder) delta(index int, c delta, raw []byte) error {
 	return nil
 }
 
-// more adds what a delta of another kind says to a block that is kept as it is.
+// more adds the texts of a delta to a block of an unknown kind.
 func (b *block) more(raw []byte) error {
 	switch b.kind {
 	case "text", "thinking", "tool_use":
@@ -311,8 +310,8 @@ type thinkingBlock struct {
 	Signature string `json:"signature"`
 }
 
-// verbatim is a block that nobody here understands: redacted thinking, the
-// server's own tools and what they found.
+// verbatim is the JSON of a block of an unknown kind: redacted thinking, the server's
+// own tools and their results.
 func (b *block) verbatim() (json.RawMessage, error) {
 	if b.input.Len() == 0 && len(b.texts) == 0 {
 		return b.raw, nil
@@ -337,7 +336,7 @@ func (b *block) verbatim() (json.RawMessage, error) {
 	return wire.Marshal(fields)
 }
 
-// count takes the counts that an event has; later ones replace earlier ones.
+// count adds the counts of an event; later ones replace earlier ones.
 func (d *decoder) count(u *usage) {
 	if u == nil {
 		return

@@ -138,7 +138,7 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts)
 	return wire.Marshal(q)
 }
 
-// profile are the abilities of a model, by its name and by the configuration.
+// profile is the profile of a model, by its name and by the configuration.
 func (p *Provider) profile(model string) wire.Profile {
 	profile := wire.ProfileOf(model)
 	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
@@ -148,7 +148,7 @@ func (p *Provider) profile(model string) wire.Profile {
 	return profile
 }
 
-// cache marks the end of what stays the same from request to request: the
+// cache marks the end of the common prefix of requests for the provider's cache: the
 // tools, and the system prompt behind them.
 func cache(q *request) {
 	if n := len(q.Tools); n > 0 {
@@ -162,7 +162,7 @@ func cache(q *request) {
 	}
 }
 
-// budgets are the costs that an effort may have, in tokens.
+// budgets are the budgets of reasoning by effort, in tokens.
 var budgets = map[string]int{"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576}
 
 // think asks for reasoning. The API then allows neither temperature nor a
@@ -212,9 +212,9 @@ func choice(o chat.Options, names *wire.Names, tools bool) *toolChoice {
 	return nil
 }
 
-// messages translates a conversation: system texts go to the front, what one
-// side says in several messages becomes one, and the results of a round of
-// calls stand together before anything else the user says.
+// messages translates a conversation: system texts go to the front, adjacent messages
+// of one side become one, and the results of a round of calls stand together before the
+// user's next text.
 func messages(list []chat.Message, names *wire.Names, parts *wire.Parts) (system []any, out []message, err error) {
 	say := func(role chat.Role, blocks []any) {
 		switch n := len(out); {
@@ -252,11 +252,10 @@ func messages(list []chat.Message, names *wire.Names, parts *wire.Parts) (system
 	return system, out, nil
 }
 
-// blank reports whether a text has nothing to read, which the API refuses.
+// blank reports whether a text is only white space, which the API refuses.
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// said translates what a user or a tool says. Texts without a word are left
-// out.
+// said translates a message of a user or a tool. Blank texts are left out.
 func said(m chat.Message) (blocks []any, err error) {
 	for _, s := range m.Segments {
 		switch s.Type {
@@ -282,8 +281,8 @@ func sourceOf(s chat.Segment) source {
 	return source{Type: "base64", MediaType: s.MIMEType, Data: s.Data}
 }
 
-// answered translates what the model said. Its own blocks go back verbatim;
-// reasoning from elsewhere stays out, for it has no signature.
+// answered translates a message of the model. Blocks of this wire go back verbatim;
+// reasoning of other wires is left out, for it has no signature.
 func answered(m chat.Message, names *wire.Names, parts *wire.Parts) (blocks []any) {
 	for _, s := range m.Segments {
 		switch {
@@ -302,7 +301,7 @@ func answered(m chat.Message, names *wire.Names, parts *wire.Parts) (blocks []an
 	return blocks
 }
 
-// toolID is an id as the API allows it, from whichever provider it came.
+// toolID converts the id of any provider to the form that the API allows.
 func toolID(id string) string { return idRule.Fit(id) }
 
 var idRule = wire.Charset{Max: 64}

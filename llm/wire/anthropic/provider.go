@@ -1,4 +1,4 @@
-// Package anthropic speaks Anthropic's Messages.
+// Package anthropic is the adapter of Anthropic's Messages API.
 package anthropic
 
 import (
@@ -9,25 +9,25 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// Origin marks the blocks that go back to this wire as they came.
+// Origin marks blocks of this wire, which go back to it unchanged.
 const Origin = "anthropic"
 
-// Version is the version of the API that is spoken.
+// Version is the version of the API.
 const Version = "2023-06-01"
 
-// defaultMaxTokens is the limit when the request has none: the API wants one.
+// defaultMaxTokens is the limit of a request without one: the API requires a limit.
 const defaultMaxTokens = 8192
 
-// A Dialect says what the models of a service can do.
+// A Dialect holds the abilities of a service's models.
 type Dialect struct {
-	// ThinkingBudget has reasoning asked for by a number of tokens, as models
-	// before adaptive thinking want it. Of those that are known by their name
-	// nobody need say so.
+	// ThinkingBudget requests reasoning by a number of tokens, for models before
+	// adaptive thinking. Models that are known by their name need no setting.
 	ThinkingBudget bool `yaml:"thinking_budget"`
-	// NoCache leaves out the marks that have tools and system prompts cached.
+	// NoCache leaves out the marks by which the service caches tools and system
+	// prompts.
 	NoCache bool `yaml:"no_cache"`
-	// NoStrict leaves out strict for tools, which models get whose family is
-	// known to hold to it; Strict says so of all models.
+	// NoStrict leaves out strict for tools. By default only models of families that are
+	// known to observe it get it; with Strict all models do.
 	NoStrict bool `yaml:"no_strict"`
 	Strict   bool `yaml:"strict"`
 }

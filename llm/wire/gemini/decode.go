@@ -46,8 +46,8 @@ type decoder struct {
 
 func (d *decoder) event(e sse.Event) error { return d.chunk(e.Data) }
 
-// whole reads an answer in one piece, or a list of chunks, which is what
-// comes where events are not understood.
+// whole reads an answer in one piece, or a list of chunks, the form of services without
+// server-sent events.
 func (d *decoder) whole(data []byte) error {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil {
@@ -58,7 +58,7 @@ func (d *decoder) whole(data []byte) error {
 			return err
 		}
 	}
-	if d.finish.Reason == "" && !d.out.Empty() { // it came whole, whether it says so or not
+	if d.finish.Reason == "" && !d.out.Empty() { // an answer in one piece has ended, even without a reason
 		d.finish.Reason = chat.EndTurn
 	}
 	return nil
@@ -67,7 +67,7 @@ func (d *decoder) whole(data []byte) error {
 func (d *decoder) chunk(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent what is not JSON of an answer", Cause: err}
+		return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent an answer that cannot be read as JSON", Cause: err}
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return d.client.Failure(data)
@@ -143,8 +143,8 @@ func (d *decoder) part(p part) error {
 	return d.out.Mark(kind, opaque)
 }
 
-// empty reports whether there is a call, of nothing, which some services end
-// a call with.
+// empty reports whether a call has no name and no arguments, with which some services
+// end a call.
 func (c *functionCall) empty() bool {
 	return c != nil && c.Name == "" && (len(c.Args) == 0 || string(c.Args) == "null" || string(c.Args) == "{}")
 }
@@ -174,7 +174,7 @@ func kindOf(mime string) chat.Kind {
 func (d *decoder) reason(c candidate) {
 	switch c.FinishReason {
 	case "", "FINISH_REASON_UNSPECIFIED":
-	case "STOP", "FUNCTION_CALL": // the latter from imitations
+	case "STOP", "FUNCTION_CALL": // the latter from compatible services
 		d.finish.Reason = chat.EndTurn
 	case "MAX_TOKENS":
 		d.finish.Reason = chat.MaxTokens

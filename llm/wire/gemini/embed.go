@@ -26,7 +26,7 @@ type embedPart struct {
 	Text string `json:"text"`
 }
 
-// Embed implements [chat.Embedder]. The service counts no tokens for it.
+// Embed implements [chat.Embedder]. The service returns no counts of tokens.
 func (p *Provider) Embed(ctx context.Context, r *chat.EmbedRequest) (*chat.Embeddings, error) {
 	model := strings.TrimPrefix(r.Model, "models/")
 	batch := struct {

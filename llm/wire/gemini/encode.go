@@ -127,7 +127,7 @@ func calling(c chat.ToolChoice, names *wire.Names, tools bool) *toolConfig {
 	return &toolConfig{config}
 }
 
-// budgets are the costs that an effort may have, in tokens.
+// budgets are the budgets of reasoning by effort, in tokens.
 var budgets = map[string]int{"none": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576}
 
 func generation(o chat.Options, how wire.Thinking, parts *wire.Parts) *generationConfig {
@@ -146,10 +146,10 @@ func generation(o chat.Options, how wire.Thinking, parts *wire.Parts) *generatio
 	case how == wire.ThinkingBudget:
 		budget, known := budgets[effort]
 		if !known {
-			budget = -1 // as the model likes
+			budget = -1 // the model decides
 		}
 		g.ThinkingConfig = &thinkingConfig{IncludeThoughts: budget != 0, ThinkingBudget: &budget}
-	case effort == "none": // the least that all of these models can do
+	case effort == "none": // the lowest level of all these models
 		g.ThinkingConfig = &thinkingConfig{ThinkingLevel: "low"}
 	default:
 		g.ThinkingConfig = &thinkingConfig{IncludeThoughts: true, ThinkingLevel: effort}
@@ -157,9 +157,8 @@ func generation(o chat.Options, how wire.Thinking, parts *wire.Parts) *generatio
 	return &g
 }
 
-// contents translates a conversation: system texts go to the front, what one
-// side says in several messages becomes one content, and the responses of a
-// round of calls stand together.
+// contents translates a conversation: system texts go to the front, adjacent messages
+// of one side become one content, and the responses of a round of calls stand together.
 func contents(list []chat.Message, names *wire.Names) (system *content, out []content, err error) {
 	say := func(role string, parts []part) {
 		switch n := len(out); {
@@ -231,9 +230,8 @@ func mediaPart(s chat.Segment) part {
 	return part{InlineData: &inlineData{MimeType: s.MIMEType, Data: s.Data}}
 }
 
-// A keepsake is the metadata that a part came with, to be sent back with it. Neither
-// field is ever invented: the API checks signatures, and ids are only for models that
-// give some.
+// A keepsake is the metadata of a part, to be sent back with it. Neither field is ever
+// made up: the API checks signatures, and only models that give ids accept them.
 type keepsake struct {
 	Signature string `json:"thoughtSignature,omitempty"`
 	ID        string `json:"id,omitempty"`
@@ -246,8 +244,8 @@ func keptWith(s chat.Segment) (k keepsake) {
 	return k
 }
 
-// answered translates what the model said, part by part, each with its own
-// signature. Thoughts themselves do not go back.
+// answered translates a message of the model, part by part, each with its own
+// signature. Thoughts without a signature do not go back.
 func answered(m chat.Message, names *wire.Names, calls map[string]functionCall) (parts []part, err error) {
 	for _, s := range m.Segments {
 		kept := keptWith(s)
@@ -279,8 +277,8 @@ func answered(m chat.Message, names *wire.Names, calls map[string]functionCall) 
 	return parts, nil
 }
 
-// returned translates what a tool returned: an object as it is, text as the
-// result or the error of one. Media follow in parts of their own.
+// returned translates the result of a tool: an object unchanged, a text as the field
+// result or error of an object. Media follow in parts of their own.
 func returned(m chat.Message, names *wire.Names, calls map[string]functionCall) ([]part, error) {
 	text := wire.TextOf(m)
 	response := json.RawMessage(text)

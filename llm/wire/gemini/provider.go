@@ -1,4 +1,4 @@
-// Package gemini speaks Google's Gemini API.
+// Package gemini is the adapter of Google's Gemini API.
 package gemini
 
 import (
@@ -13,11 +13,10 @@ import (
 // Origin marks the parts whose thought signature goes back to this wire.
 const Origin = "gemini"
 
-// A Dialect says what the models of a service can do.
+// A Dialect holds the abilities of a service's models.
 type Dialect struct {
-	// ThinkingBudget has reasoning asked for by a number of tokens, as models
-	// before Gemini 3 want it, instead of a level. Of those that are known by
-	// their name nobody need say so.
+	// ThinkingBudget requests reasoning by a number of tokens instead of a level, for
+	// models before Gemini 3. Models that are known by their name need no setting.
 	ThinkingBudget bool `yaml:"thinking_budget"`
 }
 

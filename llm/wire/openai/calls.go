@@ -7,26 +7,26 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// An openCall is a tool call that is being written.
+// An openCall is a tool call during its stream.
 type openCall struct {
 	index      int    // -1 if the service numbers none
 	id         string // as the service gave it
 	extra      json.RawMessage
-	early      wire.Text // arguments that came before the name
+	early      wire.Text // arguments before the name
 	*wire.Call           // nil until it has a name
 }
 
-// maxNameless bounds the calls that wait for their name.
+// maxNameless is the greatest number of calls that wait for their name.
 const maxNameless = 64
 
-// empty reports whether a piece says nothing of a new call, as the empty
-// function_call that some services send with every answer.
+// empty reports whether a piece has no content, as the empty function_call that some
+// services send with every answer.
 func (c *callDelta) empty() bool {
 	return c.ID == "" && c.Function.Name == "" && len(c.Function.Arguments.Text) == 0 && !given(c.Extra)
 }
 
-// call takes a piece of a tool call. Services number calls by index; those
-// that forget it give each an id, or send it whole.
+// call adds a piece of a tool call. Services number calls by index; those without an
+// index give each call an id, or send it whole.
 func (d *decoder) call(c callDelta) error {
 	open := d.find(c)
 	if open == nil {
@@ -65,7 +65,7 @@ func (d *decoder) name(open *openCall, c callDelta) (begun bool, err error) {
 	return true, open.Arguments(open.early)
 }
 
-// maxEarly bounds the arguments that come before the name of a call, in bytes.
+// maxEarly is the greatest size of the arguments before the name of a call, in bytes.
 const maxEarly = 1 << 20
 
 func (d *decoder) nameless() (n int) {
@@ -95,7 +95,7 @@ func (d *decoder) find(c callDelta) *openCall {
 				return open
 			}
 		case c.ID != "" && open.id != c.ID:
-			if goesOn && (c.Index != nil || last && !open.Whole()) { // some change the id from piece to piece
+			if goesOn && (c.Index != nil || last && !open.Whole()) { // some services change the id from piece to piece
 				return open
 			}
 		case c.Index == nil && c.ID == "" && !goesOn:
@@ -119,8 +119,8 @@ func (d *decoder) numbered(index int) bool {
 	return false
 }
 
-// endCalls ends the calls. One whose name never came was cut off with the
-// answer, or has no arguments either and was none; otherwise it makes no sense.
+// endCalls ends the calls. A call without a name is skipped if the answer was cut off,
+// or if it has no arguments either; otherwise it is an error.
 func (d *decoder) endCalls() error {
 	for _, open := range d.calls {
 		if open.Call == nil {

@@ -41,7 +41,7 @@ type delta struct {
 	Reasoning        wire.Text         `json:"reasoning"`
 	ReasoningDetails []json.RawMessage `json:"reasoning_details"`
 	ToolCalls        []callDelta       `json:"tool_calls"`
-	FunctionCall     *functionDelta    `json:"function_call"` // as it was before there were several
+	FunctionCall     *functionDelta    `json:"function_call"` // the older form of one call
 	Images           []contentPart     `json:"images"`
 }
 
@@ -63,17 +63,17 @@ type decoder struct {
 	names  *wire.Names
 	out    *wire.Stream
 
-	origin   string      // of data kept for this very service
+	origin   string      // of opaque data of this service
 	calls    []*openCall // in the order they began
 	details  details
-	reasons  *atomic.Bool // the service sends reasoning_content
+	reasons  *atomic.Bool // set once the service sends reasoning_content
 	thinking bool         // reasoning is open
 	refusal  wire.Joiner
 	refused  strings.Builder
 	finish   chat.Finish
-	said     bool      // that it is done
-	told     wire.Text // its text so far
-	thought  wire.Text // and its reasoning
+	said     bool      // the service has sent its end
+	told     wire.Text // text so far
+	thought  wire.Text // reasoning so far
 	inPieces bool      // the service sends deltas
 }
 
@@ -88,7 +88,7 @@ func (d *decoder) event(e sse.Event) error {
 	return d.chunk(e.Data)
 }
 
-// whole reads an answer in one piece, which is done whether it says so or not.
+// whole reads an answer in one piece, which has ended even without a reason.
 func (d *decoder) whole(data []byte) error {
 	d.said = true
 	return d.chunk(data)
@@ -98,7 +98,7 @@ func (d *decoder) whole(data []byte) error {
 func (d *decoder) chunk(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent what is not JSON of a completion", Cause: err}
+		return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent a completion that cannot be read as JSON", Cause: err}
 	}
 	if given(c.Error) || c.Object == "error" || c.Type == "error" {
 		return d.client.Failure(data)
@@ -122,7 +122,7 @@ func (d *decoder) chunk(data []byte) error {
 	return nil
 }
 
-// given reports whether a field is there, and not null.
+// given reports whether a field is present and not null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func (d *decoder) count(u *usage) {
@@ -160,7 +160,7 @@ func (d *decoder) choice(c choice) error {
 	if err := d.refuse(said.Refusal); err != nil {
 		return err
 	}
-	if said.FunctionCall != nil && len(said.ToolCalls) == 0 { // some say the same in both ways
+	if said.FunctionCall != nil && len(said.ToolCalls) == 0 { // some services send a call in both forms
 		said.ToolCalls = []callDelta{{Function: *said.FunctionCall}}
 	}
 	for _, call := range said.ToolCalls {
@@ -183,7 +183,7 @@ func (d *decoder) choice(c choice) error {
 	return nil
 }
 
-// content takes the text, part by part.
+// content adds the text, part by part.
 func (d *decoder) content(c *content) error {
 	if err := d.text(c.text); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (d *decoder) content(c *content) error {
 	return nil
 }
 
-// maxRefusal bounds why a model refuses, in bytes.
+// maxRefusal is the greatest size of the text of a refusal, in bytes.
 const maxRefusal = 1 << 20
 
 func (d *decoder) refuse(piece wire.Text) error {
@@ -246,7 +246,8 @@ func (d *decoder) reasoning(piece wire.Text) error {
 	return d.out.Reasoning(piece)
 }
 
-// endReasoning marks the reasoning as this wire's, to which it may go back.
+// endReasoning marks the reasoning with the origin of this wire, to which it may go
+// back.
 func (d *decoder) endReasoning() error {
 	if !d.thinking {
 		return nil
@@ -284,7 +285,7 @@ func (d *decoder) end() error {
 	return d.out.Finish(d.finish)
 }
 
-// keep is the data that go back to this very service, nil for none.
+// keep is opaque data that goes back to this service alone, nil for none.
 func (d *decoder) keep(raw json.RawMessage) *chat.Opaque {
 	if len(raw) == 0 {
 		return nil

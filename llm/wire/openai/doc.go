@@ -1,4 +1,4 @@
-// Package openai speaks Chat Completions, the wire that most services offer:
-// OpenAI, DeepSeek, Ollama, vLLM, Groq and many more. They differ in details,
-// which a [Dialect] names one by one; no service is known by its name here.
+// Package openai is the adapter of Chat Completions, the API that most services offer:
+// OpenAI, DeepSeek, Ollama, vLLM, Groq and many more. A [Dialect] names their
+// differences one by one; the package knows no service by its name.
 package openai

@@ -59,7 +59,7 @@ type message struct {
 	Content          any       `json:"content"`
 	ReasoningContent *string   `json:"reasoning_content,omitempty"`
 
-	ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"` // to whom they came from
+	ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"` // only for the service of their origin
 	ToolCalls        []toolCall        `json:"tool_calls,omitempty"`
 	ToolCallID       string            `json:"tool_call_id,omitempty"`
 }
@@ -69,7 +69,7 @@ type toolCall struct {
 	Type     string       `json:"type"`
 	Function callFunction `json:"function"`
 
-	ExtraContent json.RawMessage `json:"extra_content,omitempty"` // likewise
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"` // only for the service of its origin
 }
 
 type callFunction struct {
@@ -94,8 +94,8 @@ type inputAudio struct {
 	Format string `json:"format"`
 }
 
-// encode makes the body of a request. The same tools give the same bytes, for
-// the prompt cache of the service.
+// encode returns the body of a request. The same tools give the same bytes, for the
+// prompt cache of the service.
 func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts) ([]byte, error) {
 	o, profile := r.Options, p.profile(r.Model)
 	q := request{
@@ -136,7 +136,7 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts)
 	return wire.Marshal(q)
 }
 
-// profile are the abilities of a model, by its name and by the configuration.
+// profile is the profile of a model, by its name and by the configuration.
 func (p *Provider) profile(model string) wire.Profile {
 	profile := wire.ProfileOf(model)
 	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
@@ -165,10 +165,10 @@ func (p *Provider) format(o chat.Options, profile wire.Profile, parts *wire.Part
 	return &responseFormat{Type: "json_schema", JSONSchema: &jsonSchema{Name: name, Schema: o.Format, Strict: profile.Strict && parts.With(wire.Strict)}}
 }
 
-// messages translates a conversation. What tools returned besides text
-// follows as a message of the user, for a tool's message holds text alone;
-// it comes behind the last tool message of its round, because nothing may
-// stand between a call and its result.
+// messages translates a conversation. Media in results of tools follow in a message of
+// the user, since a tool message holds text alone; that message comes behind the last
+// tool message of the round, because no message may stand between a call and its
+// result.
 func (p *Provider) messages(list []chat.Message, names *wire.Names, parts *wire.Parts) ([]message, error) {
 	replay := (p.Dialect.ReplayReasoning || p.reasons.Load()) && anyCalls(list) && parts.With(wire.Replay)
 	out := make([]message, 0, len(list))
@@ -247,8 +247,8 @@ func (p *Provider) assistant(m chat.Message, names *wire.Names, replay bool, par
 	return out
 }
 
-// userContent is a string where text is all there is: every service takes
-// that.
+// userContent is a string for a message of text alone, which every service accepts, and
+// else a list of parts.
 func userContent(m chat.Message) (any, error) {
 	parts, err := mediaParts(m)
 	if err != nil || len(parts) == 0 {
@@ -299,5 +299,5 @@ func partOf(s chat.Segment) (*part, error) {
 	case chat.UI:
 		return &part{Type: "text", Text: string(s.UI)}, nil
 	}
-	return nil, nil //nolint:nilnil // reasoning and calls are nothing a user says
+	return nil, nil //nolint:nilnil // a user's message has neither reasoning nor calls
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// Some services want more back than this wire has a place for: OpenRouter its
-// reasoning_details with the message, Google the extra_content of a tool call,
-// which holds a thought signature. Others refuse a request with such fields, so
-// that they are kept under an origin of their service's own.
+// Some services require fields back that are not part of Chat Completions: OpenRouter
+// the reasoning_details of a message, Google the extra_content of a tool call, which
+// holds a thought signature. Other services refuse a request with such fields, so their
+// data has an origin of its own for each service.
 
-// ownOrigin is the origin of data that go back to this very service.
+// ownOrigin is the origin of data that goes back to this service alone.
 func (p *Provider) ownOrigin() string {
 	host := p.Client.BaseURL
 	if u, err := neturl.Parse(host); err == nil {
 		host = u.Hostname()
 	}
-	sum := sha256.Sum256([]byte(host)) // where a service is, is not for those who get its answers
+	sum := sha256.Sum256([]byte(host)) // callers see the origin, but must not see the address of the service
 	return Origin + "@" + hex.EncodeToString(sum[:4])
 }
 
-// own is the part that a segment has kept for this very service, nil if nothing.
+// own is the opaque data of a segment for this service, nil for none.
 func (p *Provider) own(s chat.Segment, parts *wire.Parts) json.RawMessage {
 	if s.Opaque == nil || len(s.Opaque.Data) == 0 || s.Opaque.Origin != p.ownOrigin() || !parts.With(wire.Replay) {
 		return nil
@@ -34,7 +34,7 @@ func (p *Provider) own(s chat.Segment, parts *wire.Parts) json.RawMessage {
 	return s.Opaque.Data
 }
 
-// maxDetails bounds the reasoning_details of one answer, in bytes.
+// maxDetails is the greatest size of the reasoning_details of one answer, in bytes.
 const maxDetails = 16 << 20
 
 // details are the reasoning_details of an answer, which may come in pieces.
@@ -43,7 +43,7 @@ type details struct {
 	size int
 }
 
-// A detail is an entry, and what pieces have added to its texts.
+// A detail is an entry, with the texts that its pieces have added.
 type detail struct {
 	fields map[string]any
 	texts  map[string]*strings.Builder
@@ -65,7 +65,7 @@ func (d *details) add(pieces []json.RawMessage) error {
 	return nil
 }
 
-// extend adds a piece to the entry before it, if it is one of its pieces.
+// extend adds a piece to the entry before it, and reports whether it belongs to it.
 func (d *detail) extend(piece map[string]any) bool {
 	if !same(d.fields["type"], piece["type"]) || !same(d.fields["index"], piece["index"]) || d.fields["type"] == "reasoning.encrypted" {
 		return false
@@ -103,7 +103,7 @@ func same(a, b any) bool {
 	return false
 }
 
-// kept is the part of them to keep, nil for none.
+// kept is the opaque data of the details, nil for none.
 func (d *details) kept(origin string) (*chat.Opaque, error) {
 	if len(d.list) == 0 {
 		return nil, nil //nolint:nilnil // nothing is nothing

@@ -17,8 +17,8 @@ type content struct {
 	parts []contentPart
 }
 
-// A contentPart is a piece of content: text, or what a model thinks, which some
-// services put between the texts.
+// A contentPart is a piece of content: text or, at some services, reasoning between the
+// texts.
 type contentPart struct {
 	Type     string    `json:"type"`
 	Text     wire.Text `json:"text"`
@@ -67,7 +67,7 @@ func (u *imageURL) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*string)(u))
 }
 
-// segment is the image that a URL leads to, or holds.
+// segment is an image with a URL, or with the data of a data URL.
 func (u imageURL) segment() chat.Segment {
 	s := chat.Segment{Type: chat.Image, MIMEType: "image/*", Data: string(u)}
 	head, data, found := strings.Cut(strings.TrimPrefix(s.Data, "data:"), ",")
@@ -77,8 +77,7 @@ func (u imageURL) segment() chat.Segment {
 	return s
 }
 
-// A count is a number of tokens. A malformed one counts for nothing: an answer is
-// not lost because of its bill.
+// A count is a number of tokens. A malformed one is 0, so that the answer is not lost.
 type count int
 
 func (c *count) UnmarshalJSON(data []byte) error {
@@ -118,7 +117,8 @@ func (u *usage) tokens() chat.Usage {
 	}
 }
 
-// reasonOf is the reason why an answer ended, in the words of OpenAI and of others.
+// reasonOf translates the reason for the end of an answer, from the words of OpenAI and
+// of other services.
 func reasonOf(reason string) chat.FinishReason {
 	switch strings.ToLower(reason) {
 	case "stop", "eos", "eos_token", "stop_sequence", "end_turn":

@@ -8,30 +8,29 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// Origin marks the reasoning that came over this wire.
+// Origin marks the reasoning of this wire.
 const Origin = "openai-chat"
 
-// A Dialect says in what a service differs from others on this wire.
+// A Dialect holds the differences of a service from others on this wire.
 type Dialect struct {
-	// MaxCompletionTokens names the limit max_completion_tokens, as OpenAI's
-	// newer models want it, instead of max_tokens. Of those that are known by
-	// their name nobody need say so.
+	// MaxCompletionTokens names the limit max_completion_tokens instead of max_tokens,
+	// for OpenAI's newer models. Models that are known by their name need no setting.
 	MaxCompletionTokens bool `yaml:"max_completion_tokens"`
 	// NoStreamUsage leaves out stream_options, which some services refuse.
 	NoStreamUsage bool `yaml:"no_stream_usage"`
-	// ReplayReasoning sends reasoning_content back, empty if there is none,
-	// with all of the assistant's messages once it called a tool. DeepSeek
-	// refuses the request otherwise. A service that was heard to send such
-	// content gets it back without being told; this is for the first request.
+	// ReplayReasoning sends reasoning_content back, empty if there is none, with all of
+	// the assistant's messages once it called a tool. DeepSeek refuses the request
+	// otherwise. A service that has sent such content gets it back without the setting,
+	// which is for the first request.
 	ReplayReasoning bool `yaml:"replay_reasoning"`
-	// NoStrict leaves out strict for tools and formats, which models get whose
-	// family is known to hold to it; Strict says so of all models.
+	// NoStrict leaves out strict for tools and formats. By default only models of
+	// families that are known to observe it get it; with Strict all models do.
 	NoStrict bool `yaml:"no_strict"`
 	Strict   bool `yaml:"strict"`
 	// NoParallel leaves out parallel_tool_calls.
 	NoParallel bool `yaml:"no_parallel"`
-	// JSONObject asks for any JSON object where a schema was given, for
-	// services without json_schema.
+	// JSONObject requests any JSON object instead of one by a schema, for services
+	// without json_schema.
 	JSONObject bool `yaml:"json_object"`
 }
 
@@ -40,7 +39,7 @@ type Provider struct {
 	Client  *wire.Client
 	Dialect Dialect
 
-	reasons atomic.Bool // it was heard to send reasoning_content
+	reasons atomic.Bool // the service has sent reasoning_content
 	extras  wire.Extras
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// news is the part that a choice adds to the answer. Some services repeat all of it so
-// far as a message: beside the piece, instead of it, or at the end. A message
-// in the only piece of an answer is news altogether.
+// news is the part that a choice adds to the answer. Some services repeat the whole
+// answer so far as a message: beside the piece, instead of it, or at the end. A message
+// in the only piece of an answer is new as a whole.
 func (d *decoder) news(c choice) delta {
 	if c.Message == nil || !c.Delta.silent() {
 		d.inPieces = d.inPieces || !c.Delta.silent()
@@ -32,14 +32,14 @@ func (d *decoder) news(c choice) delta {
 	return m
 }
 
-// silent reports whether a piece says nothing.
+// silent reports whether a piece is empty.
 func (d *delta) silent() bool {
 	return len(d.Content.text)+len(d.Content.parts)+len(d.Refusal)+len(d.ReasoningContent)+len(d.Reasoning)+
 		len(d.ReasoningDetails)+len(d.ToolCalls)+len(d.Images) == 0 && d.FunctionCall == nil
 }
 
-// beyond is the new part of a repetition. One that begins
-// otherwise is a piece itself, unless the service sends pieces elsewhere.
+// beyond is the new part of a repetition. A text that does not begin with the text so
+// far is a piece itself, unless the service sends deltas as well.
 func (d *decoder) beyond(said, again wire.Text) wire.Text {
 	rest, repeats := bytes.CutPrefix(again, said)
 	switch {
@@ -51,8 +51,7 @@ func (d *decoder) beyond(said, again wire.Text) wire.Text {
 	return again
 }
 
-// newCalls are the calls of a repetition that are new, and the rest of those
-// that are not.
+// newCalls are the new calls of a repetition, and the new parts of the known ones.
 func (d *decoder) newCalls(again []callDelta) (news []callDelta) {
 	for i, c := range again {
 		open := d.repeated(i, c)
@@ -73,7 +72,7 @@ func (d *decoder) newCalls(again []callDelta) (news []callDelta) {
 	return news
 }
 
-// repeated is the call that a repetition repeats, nil if it is new.
+// repeated is the known call of a repetition, nil for a new one.
 func (d *decoder) repeated(i int, c callDelta) *openCall {
 	for _, open := range d.calls {
 		if c.ID != "" && open.id == c.ID {

@@ -14,7 +14,7 @@ type event struct {
 	Type        string          `json:"type"`
 	OutputIndex int             `json:"output_index"`
 	Item        json.RawMessage `json:"item"`
-	Delta       json.RawMessage `json:"delta"` // of kinds nobody here knows it may be anything
+	Delta       json.RawMessage `json:"delta"` // any JSON in events of unknown types
 	Response    json.RawMessage `json:"response"`
 }
 
@@ -60,7 +60,7 @@ type outputItem struct {
 	Encrypted string `json:"encrypted_content"`
 }
 
-// An item that is open.
+// An item is an item of the answer that is open.
 type item struct {
 	id      string
 	kind    string
@@ -82,8 +82,8 @@ type decoder struct {
 }
 
 const (
-	maxItems  = 256  // that may be open at once
-	maxClosed = 4096 // of an answer
+	maxItems  = 256  // open at once
+	maxClosed = 4096 // ended items of an answer
 )
 
 func (d *decoder) event(e sse.Event) error {
@@ -126,7 +126,7 @@ func (d *decoder) event(e sse.Event) error {
 	return nil
 }
 
-// created notes which model answers, which some services do not repeat.
+// created reads the name of the model that answers, which some services do not repeat.
 func (d *decoder) created(raw json.RawMessage) error {
 	var r struct {
 		Model string `json:"model"`
@@ -138,7 +138,7 @@ func (d *decoder) created(raw json.RawMessage) error {
 	return nil
 }
 
-// text is the piece of text that an event brings.
+// text is the piece of text in an event.
 func (e *event) text() (piece wire.Text, err error) {
 	if len(e.Delta) == 0 {
 		return nil, nil
@@ -156,8 +156,8 @@ func bad(what string, cause error) error {
 	return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent " + what, Cause: cause}
 }
 
-// itemOf reads an item. Of one of a kind that nobody here knows it reads what
-// all have.
+// itemOf reads an item. Of an item of an unknown type it reads the id and the type
+// alone.
 func itemOf(raw json.RawMessage) (o outputItem, err error) {
 	var head struct {
 		ID   any    `json:"id"`
@@ -213,8 +213,8 @@ func (d *decoder) speak(ev event, say func(wire.Text) error) error {
 	return say(piece)
 }
 
-// write adds a piece of a call's arguments. Those of a call whose name is not
-// known yet come again when the item ends.
+// write adds a piece of a call's arguments. The arguments of a call whose name is not
+// known yet are sent again at the end of the item.
 func (d *decoder) write(ev event) error {
 	it := d.items[ev.OutputIndex]
 	if it == nil || it.call == nil {
@@ -228,7 +228,7 @@ func (d *decoder) write(ev event) error {
 	return it.call.Arguments(piece)
 }
 
-// done ends an item. What did not come in pieces comes now.
+// done ends an item. It emits the content that was not streamed in pieces.
 func (d *decoder) done(index int, raw json.RawMessage) error {
 	if d.items[index] == nil {
 		if err := d.begin(index, raw); err != nil {
@@ -302,7 +302,7 @@ func (d *decoder) reasoned(it *item, o outputItem, raw json.RawMessage) error {
 			return err
 		}
 	}
-	if o.Encrypted == "" && len(o.Content) == 0 { // a service that keeps nothing does not know it again
+	if o.Encrypted == "" && len(o.Content) == 0 { // a service without state does not know the item again
 		return d.out.Break()
 	}
 	kept, err := replayable(raw)
@@ -334,8 +334,7 @@ func (d *decoder) tellReasons(o outputItem) error {
 	return nil
 }
 
-// replayable is an item as the next request repeats it: without its status,
-// which is for reading only.
+// replayable is an item for the next request: without its status, which is read-only.
 func replayable(raw json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -348,8 +347,8 @@ func replayable(raw json.RawMessage) (json.RawMessage, error) {
 	return wire.Marshal(fields)
 }
 
-// close reads how the answer ended. Complete says that the service has said so
-// itself, whatever the status is.
+// close reads the end of the answer. Complete is true after an event of the end, which
+// counts more than the status.
 func (d *decoder) close(raw json.RawMessage, complete bool) error {
 	var r response
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -388,8 +387,8 @@ func (d *decoder) close(raw json.RawMessage, complete bool) error {
 	return nil
 }
 
-// catchUp takes the items that had no end of their own from the list of all,
-// with which some services close.
+// catchUp ends the items without an end of their own, from the list of all items at the
+// end of the answer.
 func (d *decoder) catchUp(output []json.RawMessage) error {
 	if d.closed >= len(output) {
 		return nil
@@ -410,7 +409,7 @@ func (d *decoder) catchUp(output []json.RawMessage) error {
 	return nil
 }
 
-// place is the place where an item is open, or may be.
+// place is the index of an open item, or a free one for it.
 func (d *decoder) place(i int, id string) (index int, open bool) {
 	for at, it := range d.items {
 		if id != "" && it.id == id {
@@ -421,7 +420,7 @@ func (d *decoder) place(i int, id string) (index int, open bool) {
 		if id == "" || it.id == "" {
 			return i, true
 		}
-		return -1 - i, false // another is open there
+		return -1 - i, false // another item is open at i
 	}
 	return i, false
 }

@@ -122,7 +122,7 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts)
 	return wire.Marshal(q)
 }
 
-// profile are the abilities of a model, by its name and by the configuration.
+// profile is the profile of a model, by its name and by the configuration.
 func (p *Provider) profile(model string) wire.Profile {
 	profile := wire.ProfileOf(model)
 	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
@@ -130,7 +130,7 @@ func (p *Provider) profile(model string) wire.Profile {
 	return profile
 }
 
-// reasoning is the way to reason, nil to leave it to the model.
+// reasoning is the request for reasoning, nil to leave it to the model.
 func (p *Provider) reasoning(o chat.Options, profile wire.Profile, parts *wire.Parts) *reasoning {
 	var how reasoning
 	if o.ReasoningEffort != "" && !p.Dialect.NoReasoning && parts.With(wire.Effort) {
@@ -213,7 +213,7 @@ func said(m chat.Message) (list []content, err error) {
 	return list, nil
 }
 
-// returned is text where text is all there is.
+// returned is the output of a call: a text, or a list of content if there are media.
 func returned(m chat.Message) (any, error) {
 	for _, s := range m.Segments {
 		if s.Type == chat.Image || s.Type == chat.Audio || s.Type == chat.Video {
@@ -223,8 +223,8 @@ func returned(m chat.Message) (any, error) {
 	return wire.TextOf(m), nil
 }
 
-// answered translates what the model said, item by item. Reasoning of this
-// wire goes back as it came; that of others stays out.
+// answered translates a message of the model, item by item. Reasoning of this wire goes
+// back unchanged; that of other wires is left out.
 func answered(m chat.Message, names *wire.Names, parts *wire.Parts) (items []any) {
 	for _, s := range m.Segments {
 		switch s.Type {

@@ -1,5 +1,6 @@
-// Package responses speaks OpenAI's Responses, without state at the provider:
-// nothing is stored there, and reasoning comes and goes back encrypted.
+// Package responses is the adapter of OpenAI's Responses API, without state at the
+// provider: nothing is stored there, and reasoning travels encrypted in both
+// directions.
 package responses
 
 import (
@@ -10,17 +11,18 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/openai"
 )
 
-// Origin marks the items that go back to this wire as they came.
+// Origin marks items of this wire, which go back to it unchanged.
 const Origin = "openai-responses"
 
-// A Dialect says what the models of a service can do.
+// A Dialect holds the abilities of a service's models.
 type Dialect struct {
-	// NoReasoning leaves out what only models that reason understand. Those get
-	// it whose family is known to reason; Reasoning says so of all models.
+	// NoReasoning leaves out the options that only reasoning models understand. By
+	// default only models of families that are known to reason get them; with Reasoning
+	// all models do.
 	NoReasoning bool `yaml:"no_reasoning"`
 	Reasoning   bool `yaml:"reasoning"`
-	// NoStrict leaves out strict for tools and formats, which models get whose
-	// family is known to hold to it; Strict says so of all models.
+	// NoStrict leaves out strict for tools and formats. By default only models of
+	// families that are known to observe it get it; with Strict all models do.
 	NoStrict bool `yaml:"no_strict"`
 	Strict   bool `yaml:"strict"`
 }

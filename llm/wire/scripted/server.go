@@ -1,5 +1,5 @@
-// Package scripted is a provider that says what a test wrote down: bytes on a
-// real socket, whatever they are.
+// Package scripted is a provider of models for tests: it sends the bytes of a script
+// over a real socket.
 package scripted
 
 import (
@@ -21,8 +21,8 @@ type Reply struct {
 	// text/event-stream unless the header says otherwise.
 	Pieces []string
 	Cut    bool          // break the connection off afterwards
-	Hang   time.Duration // before the first piece, or until the client goes
-	Hold   bool          // after the last piece, until the client goes
+	Hang   time.Duration // pause before the first piece; ended if the client goes
+	Hold   bool          // keep the connection open after the last piece, until the client goes
 }
 
 // Stream is a reply with one event per line of data.
@@ -51,7 +51,7 @@ type Server struct {
 	URL    string
 	Before func() // each answer; optional, set before the first request
 
-	listsNone bool // a GET takes no reply, and is not noted
+	listsNone bool // a GET takes no reply, and is not recorded
 
 	http     *httptest.Server
 	mu       sync.Mutex
@@ -66,9 +66,9 @@ func New(t testing.TB, replies ...Reply) *Server {
 	return start(t, &Server{replies: replies})
 }
 
-// ForBridge is [New] for a model of a whole bridge. It lists no models, as some
-// providers do: a bridge looks at a provider that was not used for a while, however
-// slow the test is, and takes no reply away.
+// ForBridge is [New] for a model of a whole bridge. It lists no models, like some
+// providers: so the bridge's probe of a provider that was idle for a while, as in a
+// slow test, takes no reply away.
 func ForBridge(t testing.TB, replies ...Reply) *Server {
 	t.Helper()
 	return start(t, &Server{replies: replies, listsNone: true})
@@ -81,7 +81,7 @@ func start(t testing.TB, s *Server) *Server {
 	return s
 }
 
-// Stop ends the server, and whatever it was saying. It may be stopped twice.
+// Stop ends the server and its open connections. It may be called twice.
 func (s *Server) Stop() {
 	s.http.CloseClientConnections()
 	s.http.Close()
@@ -92,14 +92,14 @@ func (s *Server) Client() *wire.Client {
 	return &wire.Client{HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, BaseURL: s.URL, Header: http.Header{}}
 }
 
-// Play has the server begin anew, with other replies and no requests.
+// Play restarts the script with other replies, and forgets the requests so far.
 func (s *Server) Play(replies ...Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replies, s.requests = replies, nil
 }
 
-// Requests are those that came so far.
+// Requests are the requests received so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,14 +112,14 @@ func (s *Server) leave() {
 	s.gone++
 }
 
-// Gone is the number of clients that went away before they were answered.
+// Gone is the number of clients that disconnected before their reply.
 func (s *Server) Gone() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone
 }
 
-// take notes a request and chooses its reply. Without replies the server refuses.
+// take records a request and chooses its reply. Without replies the server refuses.
 func (s *Server) take(r *http.Request) Reply {
 	body, _ := io.ReadAll(r.Body)
 	if s.listsNone && r.Method == http.MethodGet {

@@ -1,5 +1,5 @@
-// Package wiretest holds the adapters of the wires to what providers say, by
-// golden files.
+// Package wiretest tests the adapters of the wires against recorded answers of
+// providers, by golden files.
 package wiretest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 )
 
-// The conversation that a test writes down, see package scripted.
+// The parts of a script, see package scripted.
 type (
 	Reply   = scripted.Reply
 	Request = scripted.Request
@@ -37,7 +37,7 @@ func Stream(data ...string) Reply { return scripted.Stream(data...) }
 // JSON is a reply in one piece.
 func JSON(status int, body string) Reply { return scripted.JSON(status, body) }
 
-// Tell is an answer as a text that tests compare: one line for each event.
+// Tell is the text of an answer for comparisons in tests: one line for each event.
 func Tell(events []chat.Event, err error) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -93,7 +93,7 @@ func Golden(t testing.TB, name, got string) {
 	}
 }
 
-// Indent is JSON for people.
+// Indent is JSON with line breaks and indentation.
 func Indent(raw []byte) string {
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
@@ -102,9 +102,9 @@ func Indent(raw []byte) string {
 	return b.String() + "\n"
 }
 
-// Everyone asks a provider for an answer to each of the replies, and compares
-// what it emits with a golden file of that name. Ids that were made here are
-// not compared, but that they are unique.
+// Everyone requests an answer for each of the replies, and compares its events with a
+// golden file of the reply's name. Ids made by the adapter are not compared, but must
+// be unique.
 func Everyone(t *testing.T, provider func(*wire.Client) chat.Provider, r *chat.Request, replies map[string]Reply) {
 	t.Helper()
 	for name, reply := range replies {
@@ -147,8 +147,8 @@ func checkWhole(t testing.TB, events []chat.Event) {
 	}
 }
 
-// Fuzz feeds a provider whatever comes, as a stream and in one piece. What it
-// emits without an error must fold to an answer.
+// Fuzz passes data to a provider, as a stream and in one piece. Its events without an
+// error must fold to an answer.
 func Fuzz(t *testing.T, provider func(*wire.Client) chat.Provider, r *chat.Request, data []byte) {
 	t.Helper()
 	for _, kind := range []string{"text/event-stream", "application/json"} {
@@ -163,10 +163,10 @@ func Fuzz(t *testing.T, provider func(*wire.Client) chat.Provider, r *chat.Reque
 	}
 }
 
-// Canned answers everything with the same.
+// Canned returns a transport that answers every request with the same data.
 func Canned(kind string, data []byte) http.RoundTripper { return canned{kind, data} }
 
-// canned answers everything with the same.
+// canned is the transport of [Canned].
 type canned struct {
 	kind string
 	data []byte

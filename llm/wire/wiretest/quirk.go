@@ -18,7 +18,7 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// A Maker makes a provider that speaks through a client.
+// A Maker returns a provider with a client.
 type Maker func(*wire.Client) chat.Provider
 
 // A quirk is a recorded answer of a service: NAME.sse is a stream, NAME.json an answer in
@@ -71,7 +71,7 @@ func (q quirk) RoundTrip(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// heard is the provider's text of a recording.
+// heard is the outcome of a recording: its events and its error.
 type heard struct {
 	Recorder
 	err error
@@ -105,7 +105,8 @@ func Quirks(t *testing.T, provider Maker, r *chat.Request) {
 	}
 }
 
-// checkCut compares the events of the beginning of a recording with those of all of it.
+// checkCut compares the events of a recording cut after n bytes with those of the whole
+// one.
 func checkCut(t *testing.T, n int, cut, whole heard) {
 	t.Helper()
 	if said, all := spoken(cut.Events), spoken(whole.Events); !strings.HasPrefix(all, said) {
@@ -144,8 +145,8 @@ func callsOf(events []chat.Event) (list []string) {
 	return list
 }
 
-// checkClean checks that events hold nothing that could not be told on: only
-// text, only JSON, and no call of nothing.
+// checkClean checks that events can be passed on: that they hold only valid text and
+// JSON, and no call without a name.
 func checkClean(t testing.TB, events []chat.Event) {
 	t.Helper()
 	for _, e := range events {

@@ -9,10 +9,10 @@ import (
 	"github.com/aibridge/aibridge/llm/wire"
 )
 
-// Talk has a conversation of several turns with a provider that answers one
-// reply after the other: tools are run for every call, with a result that
-// names it, and when an answer calls none the user goes on. All of it, both
-// directions, is compared with the golden file talk.txt.
+// Talk runs a conversation of several turns with a provider that answers one reply
+// after the other: every call gets a result that names its tool, and after an answer
+// without calls follows a message of the user. The requests and the answers are
+// compared with the golden file talk.txt.
 func Talk(t *testing.T, provider func(*wire.Client) chat.Provider, r *chat.Request, replies ...Reply) {
 	t.Helper()
 	s := New(t, replies...)
@@ -44,7 +44,7 @@ func Talk(t *testing.T, provider func(*wire.Client) chat.Provider, r *chat.Reque
 			r.Messages = append(r.Messages, chat.TextMessage(chat.User, "And now?"))
 		}
 	}
-	// Ids that were made here differ from run to run, but an id stays an id.
+	// Ids made by the adapter differ from run to run; equal ids get equal names.
 	text, names := story.String(), map[string]string{}
 	text = made.ReplaceAllStringFunc(text, func(id string) string {
 		if names[id] == "" {
