@@ -145,11 +145,15 @@ func (f *form) check(given map[string]string) error {
 	return nil
 }
 
+// maxFilled bounds the text of a prompt with its arguments, in bytes: a document with many
+// places and a long argument would make far more of the two than either is.
+const maxFilled = protocol.DefaultMaxBytes
+
 // fill puts arguments in the places of a text that name them in braces, once: a value that
-// looks like another place stays as it is.
-func (f *form) fill(text string, given map[string]string) string {
+// looks like another place stays as it is. 1004 says that the text becomes too long by that.
+func (f *form) fill(text string, given map[string]string) (string, error) {
 	if f == nil {
-		return text
+		return text, nil
 	}
 	var pairs []string
 	for i := range f.fields {
@@ -160,7 +164,37 @@ func (f *form) fill(text string, given map[string]string) string {
 		}
 		pairs = append(pairs, "{"+name+"}", value)
 	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	filled := filling{most: max(maxFilled, len(text))}
+	if _, err := strings.NewReplacer(pairs...).WriteString(&filled, text); err != nil {
+		return "", err
+	}
+	return filled.String(), nil
+}
+
+// A filling is the text of a prompt that is made. It takes no more bytes than most.
+type filling struct {
+	strings.Builder
+	most int
+}
+
+// Write implements [io.Writer].
+func (f *filling) Write(b []byte) (int, error) {
+	if f.Len()+len(b) > f.most {
+		return 0, f.tooLong()
+	}
+	return f.Builder.Write(b)
+}
+
+// WriteString implements [io.StringWriter].
+func (f *filling) WriteString(s string) (int, error) {
+	if f.Len()+len(s) > f.most {
+		return 0, f.tooLong()
+	}
+	return f.Builder.WriteString(s)
+}
+
+func (f *filling) tooLong() error {
+	return protocol.Errorf(protocol.PayloadTooLarge, "the prompt with its arguments has more than %d bytes", f.most).With("limit", f.most)
 }
 
 // Complete implements [mcpdoor.Prompts]: the values that an argument may have, or ids of

@@ -161,5 +161,6 @@ func (m prompts) Text(ctx context.Context, env tools.Environment, name string, g
 	if err := json.Unmarshal(r.Output.Content, &document); err != nil {
 		return mcpdoor.Prompt{}, "", err
 	}
-	return mcpdoor.Prompt{Name: name, Description: "How to use the skill " + name}, form.fill(document.Text, given), nil
+	text, err := form.fill(document.Text, given)
+	return mcpdoor.Prompt{Name: name, Description: "How to use the skill " + name}, text, err
 }
