@@ -19,11 +19,23 @@ import (
 
 // notes are the notes about a task besides what tasks have.
 type notes struct {
-	History []Message    `json:"history,omitempty"`
-	Push    []PushConfig `json:"push,omitempty"`
-	Teller  string       `json:"teller,omitempty"` // the process that sends notifications to these
-	Told    bool         `json:"told,omitempty"`   // they know the end
-	Grant   grant.Grant  `json:"grant"`            // of who began it, for those that are to be told after a restart
+	History []Message   `json:"history,omitempty"`
+	Push    []receiver  `json:"push,omitempty"`
+	Teller  string      `json:"teller,omitempty"` // the process that sends notifications to these
+	Told    bool        `json:"told,omitempty"`   // they know the end
+	Grant   grant.Grant `json:"grant"`            // of who began it, for those that are to be told after a restart
+}
+
+// A receiver is a configuration with the credential that named it, without which it is
+// told nothing.
+type receiver struct {
+	PushConfig
+	Grant *grant.Grant `json:"grant,omitempty"` // nil of an earlier release
+}
+
+func receiverFor(c *caller, config PushConfig) receiver {
+	named := grant.Of(c.who())
+	return receiver{config, &named}
 }
 
 func notesOf(s *task.Standing) (n notes) {

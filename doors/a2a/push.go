@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/aibridge/aibridge/commands/task"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
@@ -28,7 +29,8 @@ const (
 	attempts    = 3
 	firstPause  = time.Second
 	postTimeout = 10 * time.Second
-	maxPosts    = 64 // at once
+	maxPosts    = 64    // at once, in fair shares: a receiver that does not answer holds a place for long
+	maxOwed     = 16384 // events that wait for a place
 )
 
 // tokenHeader carries the token of a configuration.
@@ -38,7 +40,7 @@ const tokenHeader = "X-A2A-Notification-Token"
 type pushes struct {
 	door   *Door
 	client *http.Client // nil if none are sent
-	posts  chan struct{}
+	posts  *fair.Semaphore
 
 	mu      sync.Mutex
 	running context.Context // nil before and after
@@ -47,7 +49,7 @@ type pushes struct {
 }
 
 func newPushes(d *Door) *pushes {
-	p := &pushes{door: d, posts: make(chan struct{}, maxPosts), watched: make(map[protocol.TaskID]bool)}
+	p := &pushes{door: d, posts: fair.New(fair.Options{What: "push notifications under way", Capacity: maxPosts, Waiting: maxOwed}), watched: make(map[protocol.TaskID]bool)}
 	if d.opts.Transport != nil {
 		p.client = &http.Client{
 			Transport: d.opts.Transport, Timeout: postTimeout,
@@ -213,16 +215,28 @@ func (p *pushes) tell(ctx context.Context, env tools.Environment, id protocol.Ta
 	if err != nil {
 		return
 	}
-	for _, config := range notesOf(s).Push {
-		p.deliver(ctx, &config, id, body)
+	for _, to := range notesOf(s).Push {
+		if p.mayHear(&to) {
+			p.deliver(ctx, fair.Of(env.Principal), &to.PushConfig, id, body)
+		}
 	}
 }
 
+// mayHear reports whether a receiver is still told: not once the credential that named it
+// was taken back.
+func (p *pushes) mayHear(to *receiver) bool {
+	if to.Grant == nil { // named by an earlier release
+		return true
+	}
+	_, err := p.door.opts.Grants.Principal(*to.Grant)
+	return err == nil || grant.Expired(err)
+}
+
 // deliver tells one, and tries a few times, twice as far apart each time.
-func (p *pushes) deliver(ctx context.Context, config *PushConfig, id protocol.TaskID, body []byte) {
+func (p *pushes) deliver(ctx context.Context, who fair.Party, config *PushConfig, id protocol.TaskID, body []byte) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
-		err := p.post(ctx, config, body)
+		err := p.post(ctx, who, config, body)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -241,13 +255,11 @@ func (p *pushes) deliver(ctx context.Context, config *PushConfig, id protocol.Ta
 	}
 }
 
-func (p *pushes) post(ctx context.Context, config *PushConfig, body []byte) error {
-	select {
-	case p.posts <- struct{}{}:
-		defer func() { <-p.posts }()
-	case <-ctx.Done():
-		return ctx.Err()
+func (p *pushes) post(ctx context.Context, who fair.Party, config *PushConfig, body []byte) error {
+	if err := p.posts.Acquire(ctx, who, 1); err != nil {
+		return err
 	}
+	defer p.posts.Release(who, 1)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, config.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -317,11 +329,11 @@ func (p *pushes) add(ctx context.Context, c *caller, s *task.Standing, config Pu
 	err := p.door.opts.Tasks.Note(ctx, s.ID, edited(func(n *notes) error {
 		n.Teller, n.Told = cmp.Or(n.Teller, p.door.opts.Node), false
 		teller = n.Teller
-		n.Push = slices.DeleteFunc(n.Push, func(one PushConfig) bool { return one.ID == config.ID })
+		n.Push = slices.DeleteFunc(n.Push, func(one receiver) bool { return one.ID == config.ID })
 		if len(n.Push) >= maxConfigs {
 			return protocol.Errorf(protocol.LimitReached, "a task has at most %d configurations", maxConfigs).With("limit", maxConfigs)
 		}
-		n.Push = append(n.Push, config)
+		n.Push = append(n.Push, receiverFor(c, config))
 		return nil
 	}))
 	if err != nil {
@@ -373,7 +385,7 @@ func (d *Door) getPush(ctx context.Context, c *caller, r *reader) (any, error) {
 		return nil, err
 	}
 	configs := notesOf(s).Push
-	i := slices.IndexFunc(configs, func(one PushConfig) bool { return one.ID == n.config })
+	i := slices.IndexFunc(configs, func(one receiver) bool { return one.ID == n.config })
 	if i < 0 {
 		return nil, refusal(taskNotFound, "the task has no such configuration", "taskId", n.task, "id", n.config)
 	}
@@ -400,7 +412,7 @@ func (d *Door) deletePush(ctx context.Context, c *caller, r *reader) (any, error
 		return nil, err
 	}
 	return struct{}{}, d.opts.Tasks.Note(ctx, s.ID, edited(func(kept *notes) error {
-		kept.Push = slices.DeleteFunc(kept.Push, func(one PushConfig) bool { return one.ID == n.config })
+		kept.Push = slices.DeleteFunc(kept.Push, func(one receiver) bool { return one.ID == n.config })
 		return nil
 	}))
 }

@@ -88,7 +88,7 @@ func (d *Door) begin(ctx context.Context, c *caller, s *sending, p *plan) (proto
 		if config.ID == "" {
 			config.ID = uuid.NewString()
 		}
-		kept.Push = []PushConfig{config}
+		kept.Push = []receiver{receiverFor(c, config)}
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {

@@ -321,6 +321,48 @@ func TestWebhooksAreToldOfTasks(t *testing.T) {
 	}
 }
 
+// A receiver that was named with a key is told nothing once that key is revoked, though the
+// task goes on with another one of the principal.
+func TestWebhooksGoWithTheKeyThatNamedThem(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 256)
+	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "TASK_STATE_CANCELED") {
+			told <- r.URL.Path
+		}
+	}))
+	t.Cleanup(desk.Close)
+	n, admin, _ := guarded(t, agents, func(c *app.Config) { c.A2A.Push, c.A2A.PushPrivate = true, true })
+	cancelled := heater(t, n, client.WithAPIKey(keyFor(t, admin, `{"principal_id":"heater-1"}`)))
+	const ada = `{"principal_id":"ada","kind":"operator","roles":["operator"]}`
+	lost := keyFor(t, admin, ada)
+	own, thief := &a2aClient{base: n.HTTPURL(""), secret: keyFor(t, admin, ada)}, &a2aClient{base: n.HTTPURL(""), secret: lost}
+	result, fault := own.rpc(t, "SendMessage", `{"message":{"messageId":"m-1","role":"ROLE_USER","parts":[{"data":{"skill_id":"heater","capability_id":"warm-up"}}]},"configuration":{"returnImmediately":true}}`)
+	var begun struct{ Task a2aTask }
+	if err := json.Unmarshal(result, &begun); fault != nil || err != nil {
+		t.Fatalf("%s %+v", result, fault)
+	}
+	for _, r := range []struct {
+		by   *a2aClient
+		path string
+	}{{own, "/before"}, {thief, "/thief"}, {own, "/own"}} { // in this order they are told
+		if config, fault := r.by.rpc(t, "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"url":%q}`, begun.Task.ID, desk.URL+r.path)); fault != nil || strings.Contains(string(config), "grant") {
+			t.Fatalf("%s: %s %+v", r.path, config, fault)
+		}
+	}
+	must(t, admin, "key.revoke", fmt.Sprintf(`{"key_id":%q}`, keyID(lost)))
+	if _, fault := own.rpc(t, "CancelTask", fmt.Sprintf(`{"id":%q}`, begun.Task.ID)); fault != nil {
+		t.Fatalf("%+v", fault)
+	}
+	<-cancelled
+	for path := ""; path != "/own"; {
+		if path = <-told; path == "/thief" {
+			t.Error("who lost the key hears what comes of the task")
+		}
+	}
+}
+
 // [A2A-13.2-2]
 func TestWebhooksOfAgentsAreNoWayIntoTheOwnNetwork(t *testing.T) {
 	t.Parallel()
