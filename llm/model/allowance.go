@@ -11,13 +11,13 @@ import (
 // perMinute is the window of the rate of a key.
 const perMinute = "minute"
 
-// An access is the models that a principal may ask.
+// An access is the set of models that a principal may ask.
 type access struct {
 	space  string
-	models []string // names and aliases; none limits nothing
+	models []string // names and aliases; empty for all
 }
 
-// accessOf are the models that a principal may ask in a space.
+// accessOf returns the access of a principal in a space.
 func (s *Service) accessOf(who *protocol.Principal, space string) access {
 	if a := s.budgets.allowanceOf(keyOfPrincipal(who)); a != nil {
 		return access{space, a.Models}
@@ -34,8 +34,7 @@ func (a *access) allows(m *model) bool {
 	return len(a.models) == 0 || named(m.Name) || slices.ContainsFunc(m.Aliases, named)
 }
 
-// keyOfPrincipal is the id of the API key that a principal has shown, "" for
-// another credential.
+// keyOfPrincipal is the id of a principal's API key, "" for another credential.
 func keyOfPrincipal(who *protocol.Principal) string {
 	if who.Method != protocol.MethodAPIKey {
 		return ""
@@ -43,7 +42,7 @@ func keyOfPrincipal(who *protocol.Principal) string {
 	return who.Credential
 }
 
-// allowanceOf is the allowance of a key, nil if nothing limits it.
+// allowanceOf is the allowance of a key, nil for none.
 func (t *treasury) allowanceOf(key string) *protocol.Allowance {
 	if t.allowance == nil || key == "" {
 		return nil
@@ -51,7 +50,7 @@ func (t *treasury) allowanceOf(key string) *protocol.Allowance {
 	return t.allowance(key)
 }
 
-// allowed are the budgets that a key has of its own.
+// allowed returns the budgets in the allowance of a key.
 func (t *treasury) allowed(key string) (budgets []Budget) {
 	a := t.allowanceOf(key)
 	if a == nil {
@@ -66,19 +65,19 @@ func (t *treasury) allowed(key string) (budgets []Budget) {
 	return budgets
 }
 
-// over are the budgets that a principal may be under: those of the configuration,
-// and those of its key.
+// over returns the budgets that may bound a principal: those of the configuration, and
+// those of its key.
 func (t *treasury) over(who *protocol.Principal) []Budget {
 	return slices.Concat(t.budgets, t.allowed(keyOfPrincipal(who)))
 }
 
-// overPurse are the budgets that a purse may be of.
+// overPurse returns the budgets that may count a purse.
 func (t *treasury) overPurse(key string) []Budget {
 	return slices.Concat(t.budgets, t.allowed(keyOfPurse(key)))
 }
 
-// keyOfPurse is the API key whose spending is kept under a key, "" if it is
-// somebody else's.
+// keyOfPurse is the id of the API key in the key of a purse, "" for the purse of
+// another kind of owner.
 func keyOfPurse(key string) string {
 	text, ok := strings.CutPrefix(key, perKey+"/")
 	if !ok {

@@ -14,30 +14,29 @@ import (
 
 // A Question is one request to a model, with its payer.
 type Question struct {
-	Principal *protocol.Principal // pays, and is told only what its space may know
+	Principal *protocol.Principal // payer; its space bounds the visible models
 	Space     protocol.SpaceID    // "" is the principal's own
 	Skill     protocol.SkillID    // on whose behalf; the caller has checked its right to it
-	Run       string              // that asks, "" outside of runs
+	Run       string              // id of the asking run, "" outside of runs
 	Model     string              // name or alias, "" for the default
-	Request   chat.Request        // its model is of no account: the route says which
-	// Repeatable says that an answer to the same question will do, one that is
-	// kept or on its way. So will it for every question of temperature 0.
+	Request   chat.Request        // its model is ignored: the route decides it
+	// Repeatable allows the cached or shared answer to an equal question. Questions of
+	// temperature 0 always allow it.
 	Repeatable bool
 }
 
-// A Reply is the answer to a question. It may be shared: it must not be
-// changed.
+// A Reply is the answer to a question. It may be shared and must not be changed.
 type Reply struct {
 	Answer   *chat.Answer
 	Usage    chat.Usage
 	Model    string // as callers name it
 	Provider string
-	Cost     float64 // in the currency of the prices; 0 when it was not asked anew
+	Cost     float64 // in the currency of the prices; 0 from the cache or a flight
 	Took     time.Duration
 	From     string // provider, cache or flight
 }
 
-// question is a question on its way.
+// question is a question during its processing.
 type question struct {
 	who     *protocol.Principal
 	space   string
@@ -46,29 +45,29 @@ type question struct {
 	run     string
 	model   string
 	request *chat.Request
-	repeats bool                   // an answer to the same question will do
-	emit    func(chat.Event) error // nil: nobody listens to the stream
+	repeats bool                   // allows the answer to an equal question
+	emit    func(chat.Event) error // nil without a listener to the stream
 	wasted  *waste
 }
 
-// waste is the cost of answers whose listeners hung up before the end.
+// waste is the usage of answers whose listeners disconnected before the end.
 type waste struct {
 	provider string // "" if no provider has answered
 	usage    chat.Usage
 	cost     float64
 }
 
-// Ask asks a model for one answer, from the cache if the same was asked
-// before. Emit, unless nil, gets the events of the answer as they come; what
-// it returns ends the answer. With emit nil a provider that breaks off in the
-// middle is replaced by another; a listener that has heard the first word
-// hears of the failure instead. Errors are of the protocol, or ctx's.
+// Ask asks a model for one answer, or takes it from the cache. Emit, unless nil, gets
+// the events of the answer as they come; its error ends the answer. With emit nil an
+// answer that breaks off is requested from another provider; with a listener that has
+// got its first event, the failure is returned instead. Errors are those of the
+// protocol, or that of ctx.
 func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) error) (*Reply, error) {
 	space := q.Space
 	if space == "" {
 		space = q.Principal.Home()
 	}
-	request := q.Request // what follows bounds and redacts it
+	request := q.Request // a copy, to be bounded and redacted
 	return s.ask(ctx, question{
 		who: q.Principal, space: string(space), may: s.accessOf(q.Principal, string(space)), skill: q.Skill, run: q.Run, model: q.Model, request: &request, emit: emit,
 		repeats: q.Repeatable || deterministic(&request),
@@ -98,8 +97,8 @@ func (s *Service) ask(ctx context.Context, q question) (*Reply, error) {
 	return unmasked(o, mask), err
 }
 
-// share asks once for all who ask the same, if an answer to the same question
-// will do. Its reply is as the model said it, with placeholders.
+// share joins concurrent equal questions, and uses the cache, if the question allows
+// it. Its reply is that of the model, with placeholders.
 func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question) (*Reply, error) {
 	if !q.repeats {
 		return s.pay(ctx, cat, m, q)
@@ -132,18 +131,18 @@ func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question)
 	return o, err
 }
 
-// deterministic reports whether the same question has the same answer, as far
-// as models go.
+// deterministic reports whether equal questions have equal answers, within the limits
+// of models.
 func deterministic(r *chat.Request) bool {
 	return r.Options.Temperature != nil && *r.Options.Temperature == 0
 }
 
-// whole reports whether an answer is worth keeping.
+// whole reports whether an answer is complete, so that it can be cached.
 func whole(a *chat.Answer) bool {
 	return a.Finish.Reason == chat.EndTurn || a.Finish.Reason == chat.ToolUse
 }
 
-// repeat tells an answer once more.
+// repeat returns a copy of a reply, and emits its events again.
 func (s *Service) repeat(o *Reply, from string, q question) (*Reply, error) {
 	again := *o
 	again.From, again.Cost, again.Took = from, 0, 0
@@ -158,7 +157,7 @@ func (s *Service) repeat(o *Reply, from string, q question) (*Reply, error) {
 	return &again, q.emit(chat.Event{Type: chat.Finished, Index: len(o.Answer.Segments), Finish: &o.Answer.Finish})
 }
 
-// eventOf tells a segment in one event.
+// eventOf converts a segment to one event.
 func eventOf(index int, s *chat.Segment) chat.Event {
 	switch s.Type {
 	case chat.Text:
@@ -171,8 +170,8 @@ func eventOf(index int, s *chat.Segment) chat.Event {
 	return chat.Event{Type: chat.SegmentWhole, Index: index, Segment: s}
 }
 
-// degrade lowers the promises under load, by the rule with the highest
-// threshold that is passed.
+// degrade replaces the model, shortens the answer or refuses the question under load,
+// by the rule with the highest threshold that is passed.
 func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 	var rule *Degradation
 	active := int(s.active.Load())
@@ -215,13 +214,13 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 	return o, err
 }
 
-// payment names on what a question is spent.
+// payment is the payment of a question.
 func (q *question) payment(m *model, provider string) Payment {
 	return Payment{Principal: q.who.Party(), Model: m.Name, Provider: provider, Skill: q.skill, Run: q.run}
 }
 
-// settle books what a request has used, if anything, and tells of budgets that
-// come to their end.
+// settle books the usage of a request, and sends the alerts of budgets that near or
+// reach their limits.
 func (s *Service) settle(held *reservation, p Payment, used *waste) {
 	if used.provider != "" {
 		s.ledger.book(p, amountsOf(used.usage, used.cost))
@@ -231,7 +230,7 @@ func (s *Service) settle(held *reservation, p Payment, used *waste) {
 	}
 }
 
-// bytesPerToken is the length of a token of text, roughly.
+// bytesPerToken is the approximate length of a token of text.
 const bytesPerToken = 4
 
 // demandOf estimates the use of a request.
@@ -265,9 +264,9 @@ func estimated(r *chat.Request, said int) chat.Usage {
 	return chat.Usage{Input: max(questionTokens(r), 1), Output: max(said/bytesPerToken, 1), Estimated: true}
 }
 
-// route tries the targets of a model until one answers. Once a listener has
-// heard the first word, nobody else is tried: an answer has one author. When
-// nobody else is left, the first target that had no place is waited for.
+// route tries the targets of a model until one answers. Once a listener has got the
+// first event, no other target is tried: an answer has one author. After all other
+// targets, it waits for a place at the first target that had none.
 func (s *Service) route(ctx context.Context, m *model, q question) (*Reply, error) {
 	var failed failures
 	var crowded *protocol.Error
@@ -325,10 +324,10 @@ func (s *Service) route(ctx context.Context, m *model, q question) (*Reply, erro
 	return nil, failed.error(max(soonest, 0))
 }
 
-// elsewhere reports whether another provider may do better.
+// elsewhere reports whether another provider may answer after a failure.
 func elsewhere(k chat.ErrorKind) bool { return k != chat.BadRequest }
 
-// enter takes a place for a request, at once or as soon as there is one.
+// enter takes a place for a request, at once or, with wait, as soon as one is free.
 func (p *provider) enter(ctx context.Context, who fair.Party, wait bool) (leave func(), err error) {
 	if wait {
 		err = p.places.Acquire(ctx, who, 1)
@@ -379,7 +378,7 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 	if err != nil && ctx.Err() != nil && asFailure(err) == nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil && a.Finish.Usage.Total() == 0 { // it does not count, but wants to be paid
+	if err == nil && a.Finish.Usage.Total() == 0 { // the provider charges without counting
 		a.Finish.Usage = estimated(&r, said)
 	}
 	took := s.opts.Now().Sub(start)
@@ -390,7 +389,7 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 	s.metrics.asked(m, t, q.who, a, err, first, took)
 	endSpan(span, a, err, first)
 	if err != nil {
-		if began && asFailure(err) == nil { // a caller that hangs up has had the answer so far, and the provider wants to be paid for it
+		if began && asFailure(err) == nil { // the provider charges for an answer whose caller disconnects
 			used := estimated(&r, said)
 			*q.wasted = waste{p.config.Name, used, t.Price.cost(used)}
 		}
@@ -405,7 +404,7 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 	return o, true, nil
 }
 
-// digest stands for a query in logs.
+// digest is the hash of a query for logs.
 func digest(r *chat.Request) string {
 	h := sha256.New()
 	for _, m := range r.Messages {

@@ -13,26 +13,25 @@ const (
 	openAfter   = 3                // failures in a row
 	firstPause  = time.Second      // doubled each time, with jitter
 	longestWait = 2 * time.Minute  // between two tries
-	authPause   = 30 * time.Second // a wrong key does not get right by waiting, but may be replaced
+	authPause   = 30 * time.Second // within which an operator may replace a wrong key
 )
 
-// leftAlone is the answer to others about a failure that was not theirs.
+// leftAlone is the message about a failure for the callers of other requests.
 const leftAlone = "the provider failed and is left alone for a while"
 
-// A breaker keeps requests from a target that fails. After its pause one
-// request is let through to see.
+// A breaker stops requests to a failing target. After its pause one request passes as a
+// probe.
 type breaker struct {
 	now func() time.Time
 
 	mu       sync.Mutex
 	failures int
-	until    time.Time   // it is open until then
-	probing  bool        // one is on its way to see
+	until    time.Time   // end of the pause
+	probing  bool        // a probe is under way
 	last     *chat.Error // nil if the last request did not fail
 }
 
-// admit reports whether a request may go, and if not, how long it would have
-// to wait.
+// admit reports whether a request may pass, and if not, the time until it may.
 func (b *breaker) admit() (ok bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,21 +55,21 @@ func (b *breaker) succeeded() {
 	b.failures, b.until, b.probing, b.last = 0, time.Time{}, false, nil
 }
 
-// abandoned notes that a request ended without telling anything about its
-// target, as when the caller went away.
+// abandoned records the end of a request without a verdict about its target, as when
+// the caller disconnects.
 func (b *breaker) abandoned() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
 }
 
-// failed notes a failure of the target's. What a service asks for is honoured
-// at once, and for as long.
+// failed records a failure of the target. A pause that the service asks for begins at
+// once and lasts as long as asked.
 func (b *breaker) failed(e *chat.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
-	b.last = &chat.Error{Kind: e.Kind, Status: e.Status, Message: leftAlone} // what the service said was for one caller
+	b.last = &chat.Error{Kind: e.Kind, Status: e.Status, Message: leftAlone} // the service's text is for one caller
 	b.failures++
 	pause := time.Duration(0)
 	switch {
@@ -90,8 +89,8 @@ func (b *breaker) failed(e *chat.Error) {
 	}
 }
 
-// inherit takes over what another breaker knows of the same target. A key that
-// was refused is tried anew: it may be another one.
+// inherit copies the state of another breaker of the same target. After a refused key
+// it starts anew, since the key may be another one.
 func (b *breaker) inherit(old *breaker) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -100,7 +99,8 @@ func (b *breaker) inherit(old *breaker) {
 	}
 }
 
-// state is closed, open or half-open, and why.
+// state is closed, open or half-open, with the kind of the last failure and the rest of
+// the pause.
 func (b *breaker) state() (state string, last chat.ErrorKind, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (b *breaker) state() (state string, last chat.ErrorKind, wait time.Duration
 	return "half-open", last, 0
 }
 
-// why is the failure of the last request, nil if it did not fail.
+// why is the failure of the last request, nil after a success.
 func (b *breaker) why() *chat.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

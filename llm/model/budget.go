@@ -16,15 +16,15 @@ import (
 // The kinds of parties that each have a budget of their own.
 const (
 	perPrincipal = "principal"
-	perKey       = "key" // an API key, whichever client shows it
+	perKey       = "key" // an API key, of any number of clients
 	perSpace     = "space"
 )
 
-// A Budget bounds the spending in a window of time by each principal, each API
-// key or each space. Zero limits bound nothing.
+// A Budget bounds the spending of each principal, each API key or each space in a
+// window of time. A zero limit is none.
 type Budget struct {
 	Per      string  `yaml:"per,omitempty"`    // principal, key or space
-	Of       string  `yaml:"of,omitempty"`     // only this one: alice, lab/alice, lab/agent/alice, the id of a key, or the name of a space; all by default
+	Of       string  `yaml:"of,omitempty"`     // a single owner: alice, lab/alice, lab/agent/alice, the id of a key, or the name of a space; all by default
 	Window   string  `yaml:"window,omitempty"` // hour, day or month, in UTC
 	Tokens   int64   `yaml:"tokens,omitempty"`
 	Cost     float64 `yaml:"cost,omitempty"`
@@ -48,7 +48,7 @@ func (b *Budget) check() error {
 	return nil
 }
 
-// window is the beginning and the end of the running window.
+// window returns the beginning and the end of the running window.
 func (b *Budget) window(now time.Time) (from, to time.Time) {
 	now = now.UTC()
 	switch b.Window {
@@ -66,40 +66,40 @@ func (b *Budget) window(now time.Time) (from, to time.Time) {
 	return from, from.AddDate(0, 1, 0)
 }
 
-// purse is the spending of one budget's owner in the running window: all of it, or
-// of a cluster's bridge its own.
+// purse is the spending of one budget's owner in the running window: all of it, or in a
+// cluster that by this bridge.
 type purse struct {
 	Spent
 	key      string
 	running  int     // queries
 	reserved int64   // their tokens
-	promised float64 // what they may cost
+	promised float64 // their greatest cost
 	dirty    bool
 
-	part // this bridge's part, if several bridges spend it
+	part // the part of this bridge, if there are several
 }
 
-// A treasury keeps everybody to their budgets.
+// A treasury enforces the budgets.
 type treasury struct {
 	table records.Table[Spent] // nil forgets at the end of the process
 	now   func() time.Time
-	// allowance is the part of the models that an API key may ask, see [Options].
+	// allowance returns the allowance of an API key, see [Options].
 	allowance func(key string) *protocol.Allowance
-	bridges   Bridges           // that spend the same budgets, nil for none
-	alert     func(BudgetAlert) // is told of budgets that come to their end
+	bridges   Bridges           // bridges with the same budgets, nil for none
+	alert     func(BudgetAlert) // receiver of alerts
 
 	mu      sync.Mutex
 	budgets []Budget
 	purses  map[string]*purse
 	settled chan struct{} // closed when a reservation is settled, or a share has changed
-	asked   chan struct{} // holds a token while another bridge lacks what this one holds
+	asked   chan struct{} // holds a token while another bridge lacks a part that this one holds
 }
 
 func newTreasury(table records.Table[Spent], now func() time.Time) *treasury {
 	return &treasury{table: table, now: now, alert: func(BudgetAlert) {}, purses: make(map[string]*purse), settled: make(chan struct{}), asked: make(chan struct{}, 1)}
 }
 
-// load takes over the stored spending. Several bridges look it up instead.
+// load copies the stored spending. In a cluster the records are read on demand instead.
 func (t *treasury) load() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,14 +127,14 @@ type demand struct {
 	input  int64 // of the tokens, those of the question
 }
 
-// The tokens that an unbounded answer may have, as far as a
-// budget has them left: an eighth of that, within these.
+// The bounds of the tokens reserved for an unbounded answer: an eighth of the budget's
+// rest, within these.
 const (
 	leastAnswer = 4096
 	mostAnswer  = 16384
 )
 
-// A reservation holds what a query may spend until it is known what it has.
+// A reservation is the amount reserved for a query until its usage is known.
 type reservation struct {
 	t      *treasury
 	purses []*purse
@@ -144,9 +144,9 @@ type reservation struct {
 	answer int64
 }
 
-// reserve takes a query's demand out of all budgets that its principal is under, or
-// says which of them is spent (4014). When queries under way or other bridges hold
-// the rest, it waits for them: what they do not use is there for this one.
+// reserve reserves a query's demand in all budgets of its principal, or returns 4014
+// with the spent one. While queries under way or other bridges hold the rest, it waits:
+// the part that they do not use is free then.
 func (t *treasury) reserve(ctx context.Context, who *protocol.Principal, d demand) (*reservation, error) {
 	for {
 		r, lacking, wait, err := t.attempt(who, d)
@@ -171,8 +171,8 @@ func (t *treasury) reserve(ctx context.Context, who *protocol.Principal, d deman
 	}
 }
 
-// A boundedPurse is one with the tightest of the budgets that it is under; zero
-// limits bound nothing.
+// A boundedPurse is a purse with the tightest limits of its budgets; a zero limit is
+// none.
 type boundedPurse struct {
 	*purse
 	limit Quantity
@@ -197,8 +197,8 @@ func tighter[N int64 | float64](a, b N) N {
 	return a
 }
 
-// attempt reserves. Otherwise it returns a channel to wait on, and the purses in
-// which this bridge lacks something that others may have.
+// attempt makes a reservation. If that must wait, it returns a channel that is closed
+// upon a change, and the shortages in purses of which other bridges may hold parts.
 func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, lacking []shortage, wait <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -267,8 +267,8 @@ func (t *treasury) room(purses []boundedPurse) (bound bool, room int64) {
 	return bound, room
 }
 
-// paid is the room for a query with an answer that nothing else bounds, if it also has
-// to be paid for.
+// paid reduces the room for a query with an unbounded answer to the tokens that the
+// limits of cost allow.
 func (t *treasury) paid(purses []boundedPurse, d demand, bound bool, room int64) (bool, int64) {
 	for _, p := range purses {
 		if p.limit.Cost > 0 && d.price.Output > 0 {
@@ -280,7 +280,7 @@ func (t *treasury) paid(purses []boundedPurse, d demand, bound bool, room int64)
 	return bound, room
 }
 
-// spent is the known spending of a purse, which cannot be given back.
+// spent is the known spending of a purse, without reservations.
 func (t *treasury) spent(p *purse) Quantity {
 	if t.bridges == nil {
 		return p.Quantity
@@ -288,8 +288,8 @@ func (t *treasury) spent(p *purse) Quantity {
 	return t.others(p).used(t.self()).plus(p.Quantity)
 }
 
-// free is the part of a purse that this bridge has left for another query. It means
-// nothing where nothing is bounded.
+// free is the part of a purse that this bridge has left for another query. Fields
+// without a limit are meaningless.
 func (t *treasury) free(p boundedPurse) Quantity {
 	most := p.limit
 	if t.bridges != nil {
@@ -298,8 +298,8 @@ func (t *treasury) free(p boundedPurse) Quantity {
 	return most.minus(p.Quantity).minus(Quantity{Tokens: p.reserved, Cost: p.promised})
 }
 
-// affords reports whether a query may cost that much while others run. One
-// that runs alone may: what it costs is known only when it has been answered.
+// affords reports whether a purse covers the greatest cost of a query. A query that
+// runs alone needs no cover, since its cost is known only after the answer.
 func (t *treasury) affords(p boundedPurse, cost float64) bool {
 	switch {
 	case p.limit.Cost == 0 || t.free(p).Cost >= cost:
@@ -310,8 +310,8 @@ func (t *treasury) affords(p boundedPurse, cost float64) bool {
 	return p.running == 0
 }
 
-// cost is the most that a query may cost whose answer has at most that many
-// tokens; 0 is an answer that nothing bounds.
+// cost is the greatest cost of a query with an answer of at most so many tokens; 0 is
+// an unbounded answer.
 func (d demand) cost(answer int64) float64 {
 	output := d.tokens - d.input + answer
 	if d.open && answer == 0 {
@@ -320,8 +320,8 @@ func (d demand) cost(answer int64) float64 {
 	return d.price.cost(chat.Usage{Input: int(d.input), Output: int(output)})
 }
 
-// leastCost is the least cost of a query, if its answer is as long as it may be, or
-// a word if that is left to the budgets.
+// leastCost is the least cost that a budget must cover: with the longest answer of the
+// query, or with a word if the budgets bound the answer.
 func (d demand) leastCost() float64 {
 	output := d.tokens - d.input
 	if d.open {
@@ -330,15 +330,15 @@ func (d demand) leastCost() float64 {
 	return d.price.cost(chat.Usage{Input: int(d.input), Output: int(output)})
 }
 
-// answerFor is the number of tokens that an answer may have for a cost, with the
-// question.
+// answerFor is the number of tokens of an answer that a cost covers after the question,
+// at most 8*mostAnswer.
 func (d demand) answerFor(cost float64) int64 {
 	rest := cost - d.price.cost(chat.Usage{Input: int(d.input)})
 	return max(0, int64(min(rest*1e6/d.price.Output, mostAnswer*8)))
 }
 
-// bounds tells whether a principal is under the budget, and who of those that
-// are spends it.
+// bounds reports whether the budget bounds a principal, and returns the owner of the
+// purse that it spends from.
 func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
 	if b.Per == perSpace {
 		owner.Space = who.Home()
@@ -353,8 +353,8 @@ func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
 	return owner, b.covers(owner)
 }
 
-// exceeded names the exhausted limit of a budget ("requests", "tokens" or "cost"), by
-// which a query cannot be paid for even if it runs alone; "" for none.
+// exceeded names the limit of a budget ("requests", "tokens" or "cost") that excludes a
+// query even if it runs alone; "" for none.
 func (b *Budget) exceeded(spent Quantity, d demand) string {
 	switch {
 	case b.Requests > 0 && spent.Requests >= b.Requests:
@@ -367,7 +367,7 @@ func (b *Budget) exceeded(spent Quantity, d demand) string {
 	return ""
 }
 
-// purse returns that of a budget's owner, emptied if its window is over.
+// purse returns the purse of a budget's owner, emptied if its window is over.
 func (t *treasury) purse(b Budget, owner purseOwner, now time.Time) *purse {
 	from, to := b.window(now)
 	key := b.key(owner)
@@ -385,7 +385,8 @@ func (t *treasury) purse(b Budget, owner purseOwner, now time.Time) *purse {
 	return p
 }
 
-// uncounted has the reservation be no request of its own, but part of one.
+// uncounted takes back the count of a request, for a reservation that is part of
+// another one.
 func (r *reservation) uncounted() {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
@@ -404,7 +405,7 @@ func (r *reservation) settle(used chat.Usage, cost float64) (alerts []BudgetAler
 		p.running--
 		p.reserved -= r.tokens
 		if p.promised -= r.cost; p.running == 0 {
-			p.promised = 0 // whatever adding has rounded
+			p.promised = 0 // drop rounding errors
 		}
 		p.Tokens += int64(used.Total())
 		p.Cost += cost
@@ -418,14 +419,13 @@ func (r *reservation) settle(used chat.Usage, cost float64) (alerts []BudgetAler
 	return alerts
 }
 
-// wake has those try again that wait. It is called with the mutex.
+// wake has waiting reservations try again. The caller holds the mutex.
 func (t *treasury) wake() {
 	close(t.settled)
 	t.settled = make(chan struct{})
 }
 
-// store writes the changes since its last call, and forgets
-// windows that are over.
+// store writes the changes since its last call, and deletes windows that are over.
 func (t *treasury) store(ctx context.Context) error {
 	if t.bridges != nil {
 		return t.tell(ctx, false)
@@ -463,7 +463,7 @@ func (t *treasury) store(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// again has a purse stored next time that could not be now.
+// again marks a purse for the next call of store, after a failure.
 func (t *treasury) again(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

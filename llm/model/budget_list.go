@@ -10,12 +10,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// BudgetView is the use of a budget by one of its spenders.
+// BudgetView is the use of a budget by one of its owners.
 type BudgetView struct {
 	Per      string           `json:"per" enum:"principal,key,space" doc:"unit that has a budget of its own"`
-	Space    protocol.SpaceID `json:"space_id" doc:"space of who spends it"`
-	Owner    string           `json:"owner" doc:"spender: id of a principal, of an API key, or of the space"`
-	Kind     protocol.Kind    `json:"owner_kind,omitempty" doc:"kind of the principal, or of the one whose key it is; absent for a space"`
+	Space    protocol.SpaceID `json:"space_id" doc:"space of the owner"`
+	Owner    string           `json:"owner" doc:"owner: id of a principal, of an API key, or of the space"`
+	Kind     protocol.Kind    `json:"owner_kind,omitempty" doc:"kind of the principal or of the key's owner; absent for a space"`
 	Window   string           `json:"window" enum:"hour,day,month" doc:"time after which it begins anew, in UTC"`
 	Since    int64            `json:"since" doc:"time at which the window began, Unix milliseconds"`
 	ResetsAt int64            `json:"resets_at" doc:"time at which it begins anew, Unix milliseconds"`
@@ -28,13 +28,13 @@ type BudgetLimit struct {
 	Of       string  `json:"of" enum:"tokens,cost,requests" doc:"bounded amount; cost in the currency of the prices"`
 	Limit    float64 `json:"limit" doc:"most that may be spent in a window"`
 	Spent    float64 `json:"spent" doc:"amount spent in this one, at all bridges of a cluster"`
-	Here     float64 `json:"spent_here,omitempty" doc:"part of it that the bridge that answers has spent; absent where it works alone, and for nothing"`
-	Reserved float64 `json:"reserved" doc:"amount that queries under way may spend yet, and that bridges of a cluster hold for queries to come"`
+	Here     float64 `json:"spent_here,omitempty" doc:"part of it that the answering bridge has spent; absent for 0 and without a cluster"`
+	Reserved float64 `json:"reserved" doc:"amount reserved for queries under way, and held by bridges of a cluster for further queries"`
 	Left     float64 `json:"left" doc:"remainder for other queries"`
 }
 
-// Budgets are those that bound a principal and, in spaces that it manages, those of every
-// owner that has spent something. Those used up most come first.
+// Budgets lists the budgets that bound a principal and, in spaces that it manages,
+// those of every owner with spending. The budgets used up most come first.
 func (s *Service) Budgets(who *protocol.Principal) []BudgetView { return s.budgets.list(who) }
 
 func (t *treasury) list(who *protocol.Principal) []BudgetView {
@@ -63,7 +63,7 @@ func (t *treasury) list(who *protocol.Principal) []BudgetView {
 	return list
 }
 
-// all are the purses of everybody, by key.
+// all yields the purses of all owners, by key.
 func (t *treasury) all() iter.Seq2[string, *purse] {
 	return func(yield func(string, *purse) bool) {
 		for key, p := range t.purses {
@@ -74,7 +74,7 @@ func (t *treasury) all() iter.Seq2[string, *purse] {
 		if t.bridges == nil {
 			return
 		}
-		for key := range t.table.All() { // others' have no purse here
+		for key := range t.table.All() { // owners that spend at other bridges alone have no purse here
 			if t.purses[key] == nil && !yield(key, &purse{key: key}) {
 				return
 			}
@@ -82,7 +82,7 @@ func (t *treasury) all() iter.Seq2[string, *purse] {
 	}
 }
 
-// known reports whether there is a purse.
+// known reports whether there is a purse of a key.
 func (t *treasury) known(key string) bool {
 	if t.purses[key] != nil || t.bridges == nil {
 		return t.purses[key] != nil
@@ -91,7 +91,7 @@ func (t *treasury) known(key string) bool {
 	return ok
 }
 
-// view is a budget as one of its owners has it.
+// view is the view of a budget of one of its owners.
 func (t *treasury) view(b Budget, owner purseOwner, p *purse) BudgetView {
 	from, to := b.window(t.now())
 	if t.bridges != nil {
@@ -113,9 +113,8 @@ func (t *treasury) view(b Budget, owner purseOwner, p *purse) BudgetView {
 	return v
 }
 
-// account is the spending of a purse in a window, this bridge's part of it where
-// there are several, and the part that may be spent yet: reserved by queries, or
-// held by bridges.
+// account returns the spending of a purse in a window, the part of it by this bridge in
+// a cluster, and the reserved amount: by queries, or held by bridges.
 func (t *treasury) account(p *purse, from, to time.Time) (spent, here, reserved Quantity) {
 	reserved = Quantity{Tokens: p.reserved, Cost: p.promised}
 	held := Quantity{}
@@ -132,13 +131,13 @@ func (t *treasury) account(p *purse, from, to time.Time) (spent, here, reserved 
 	return spent, own, reserved
 }
 
-// A purseOwner is the spender of a budget: a principal, one of its keys, or a space.
+// A purseOwner is the owner of a purse: a principal, one of its keys, or a space.
 type purseOwner struct {
 	protocol.Party        // of a space, only Space
 	Key            string // id of the API key
 }
 
-// name is the id of the spender.
+// name is the id of the owner.
 func (o purseOwner) name() string { return cmp.Or(o.Key, o.ID, string(o.Space)) }
 
 func (o purseOwner) String() string {
@@ -151,10 +150,10 @@ func (o purseOwner) String() string {
 	return o.Party.String()
 }
 
-// key is the key under which the spending of an owner is kept.
+// key is the key of an owner's purse and its record.
 func (b *Budget) key(o purseOwner) string { return b.Per + "/" + o.String() + "/" + b.Window }
 
-// ownerOf is the owner of a purse, if the purse is of the budget.
+// ownerOf is the owner of a purse, if the budget counts the purse.
 func (b *Budget) ownerOf(key string) (o purseOwner, ok bool) {
 	text, ok := strings.CutPrefix(key, b.Per+"/")
 	if !ok {
@@ -185,7 +184,7 @@ func (b *Budget) covers(o purseOwner) bool {
 	return of.UnmarshalText([]byte(b.Of)) == nil && of.Includes(o.Party)
 }
 
-// A BudgetAlert says that a budget is used up to a degree.
+// A BudgetAlert is the event of a budget that reaches a degree of use.
 type BudgetAlert struct {
 	Per      string
 	Space    protocol.SpaceID
@@ -195,16 +194,16 @@ type BudgetAlert struct {
 	ResetsAt int64
 }
 
-// alertsAt are the degrees that are told of, in percent.
+// alertsAt are the degrees of use with an alert, in percent.
 var alertsAt = []int{100, 80, 50}
 
-// alerts are the alerts that the spending of a purse causes for the first time in
-// its window. told is the percentage of the last one.
+// alerts returns the new alerts of a purse's spending. told is the percentage of the
+// last one in its window.
 func (t *treasury) alerts(key string, spent Quantity, told *int) []BudgetAlert {
 	var alerts []BudgetAlert
 	for _, b := range t.overPurse(key) {
 		owner, ok := b.ownerOf(key)
-		if !ok || b.Window == perMinute { // a rate is no news
+		if !ok || b.Window == perMinute { // a rate has no alerts
 			continue
 		}
 		percent := b.percent(spent)
@@ -219,7 +218,7 @@ func (t *treasury) alerts(key string, spent Quantity, told *int) []BudgetAlert {
 	return alerts
 }
 
-// percent is the used part of the limit that is nearest.
+// percent is the used part of the nearest limit.
 func (b *Budget) percent(spent Quantity) (percent float64) {
 	for _, of := range []struct{ spent, limit float64 }{
 		{float64(spent.Tokens), float64(b.Tokens)}, {spent.Cost, b.Cost}, {float64(spent.Requests), float64(b.Requests)},

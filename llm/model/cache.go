@@ -17,8 +17,8 @@ type cacheKey struct {
 	sum   [32]byte
 }
 
-// keyOf is the key of a query of a principal, "" for all of the space. What
-// cannot be written down has none: it is like no other.
+// keyOf is the key of a query of a principal, "" for the whole space. A request that
+// cannot be encoded has none, since it equals no other.
 func keyOf(space, principal, model string, r *chat.Request) (key cacheKey, ok bool) {
 	raw, err := json.Marshal(struct {
 		Principal, Model string
@@ -32,8 +32,8 @@ func keyOf(space, principal, model string, r *chat.Request) (key cacheKey, ok bo
 
 const defaultCacheBytes = 16 << 20
 
-// An answerCache keeps answers of deterministic queries, a bounded number of
-// bytes for each space, those used last.
+// An answerCache keeps the answers to repeatable queries that were used last, up to a
+// number of bytes for each space.
 type answerCache struct {
 	now func() time.Time
 
@@ -46,8 +46,8 @@ type CacheStatus struct {
 	Answers int   `json:"answers" doc:"answers that are kept for the space"`
 	Bytes   int   `json:"bytes" doc:"bytes of these"`
 	Limit   int   `json:"limit_bytes" doc:"most that are kept for a space, in bytes"`
-	TTL     int64 `json:"ttl_ms" doc:"time for which an answer is kept, in milliseconds; 0 if none is"`
-	Shared  bool  `json:"shared" doc:"true if an answer is for everybody in the space, not for the one alone who asked"`
+	TTL     int64 `json:"ttl_ms" doc:"time for which an answer is kept, in milliseconds; 0 without a cache"`
+	Shared  bool  `json:"shared" doc:"true if an answer is shared by all principals of the space"`
 }
 
 // status is the use of a space's cache.
@@ -135,7 +135,7 @@ func (s *spaceAnswers) remove(e *list.Element) {
 	s.bytes -= k.bytes
 }
 
-// clear forgets everything, as when the configuration has changed.
+// clear deletes all answers, as after a change of the configuration.
 func (c *answerCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,8 +22,8 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/responses"
 )
 
-// A catalog is a configuration put to work. It does not change: a new
-// configuration makes a new one, while queries under way keep theirs.
+// A catalog is the working form of a configuration. It is immutable: a new
+// configuration gets a new one, while queries under way keep theirs.
 type catalog struct {
 	revision  uint64
 	config    Config
@@ -33,17 +33,17 @@ type catalog struct {
 	redactors []redactor
 }
 
-// A provider is a service and how it fares.
+// A provider is a service of the configuration with its state.
 type provider struct {
 	config ProviderConfig
 	chat.Provider
 	breaker breaker
-	embeds  breaker         // the same for embeddings, which are given less time
-	places  *fair.Semaphore // for requests at once
+	embeds  breaker         // for embeddings, which have less time
+	places  *fair.Semaphore // of concurrent requests
 	used    atomic.Int64    // unix ns of the last request
 	active  atomic.Int64
 	recent  recent
-	vendor  string               // as OpenTelemetry calls it
+	vendor  string               // name in OpenTelemetry
 	server  []attribute.KeyValue // its address, for spans
 }
 
@@ -53,7 +53,7 @@ type model struct {
 	targets []target // by priority
 }
 
-// A target is one way to a model.
+// A target is one route of a model with its provider.
 type target struct {
 	Route
 	provider *provider
@@ -63,15 +63,15 @@ const (
 	defaultConcurrency = 256
 	defaultIdle        = 2 * time.Minute
 
-	// placePatience is the time that a query waits when all providers of its model
-	// are asked as much as they, or its principal, may be.
+	// placePatience is the time that a query waits for a place when all providers of
+	// its model have none for its principal.
 	placePatience = 10 * time.Second
 	// leastWaiting is the number of queries that may wait at a provider with few places.
 	leastWaiting = 64
 )
 
-// newCatalog puts a configuration to work. Providers that stay as they were
-// keep their state.
+// newCatalog returns the catalog of a configuration. Unchanged providers keep their
+// state.
 func newCatalog(c Config, revision uint64, transport http.RoundTripper, now func() time.Time, before *catalog) (*catalog, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 		What: "queries to a language model", Capacity: int64(c.Concurrency), Waiting: max(c.Concurrency, leastWaiting), Patience: placePatience,
 	})}
 	p.breaker.now, p.embeds.now = now, now
-	p.used.Store(now().UnixNano()) // it is not looked at before it had its chance
+	p.used.Store(now().UnixNano()) // no probe at once
 	bearer := ""
 	switch c.Wire {
 	case "openai":
@@ -148,7 +148,7 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 	case "responses":
 		bearer, p.Provider = "Authorization", &responses.Provider{Client: client, Dialect: c.Dialect.Responses}
 	case "anthropic":
-		client.BaseURL = strings.TrimSuffix(client.BaseURL, "/v1") // people write it with and without
+		client.BaseURL = strings.TrimSuffix(client.BaseURL, "/v1") // both forms are common
 		client.Header.Set("Anthropic-Version", anthropic.Version)
 		bearer, p.Provider = "X-Api-Key", &anthropic.Provider{Client: client, Dialect: c.Dialect.Anthropic}
 	case "gemini":
@@ -168,8 +168,7 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 	return p, nil
 }
 
-// inherit takes over how the same service fared under an earlier
-// configuration.
+// inherit copies the state of the same service under an earlier configuration.
 func (p *provider) inherit(before *catalog) {
 	for _, old := range before.providers {
 		if old.config.Name == p.config.Name && old.config.BaseURL == p.config.BaseURL && old.config.KeyEnv == p.config.KeyEnv && old.config.KeyFile == p.config.KeyFile {
@@ -180,8 +179,9 @@ func (p *provider) inherit(before *catalog) {
 	}
 }
 
-// find returns the model of a name, if it may be asked. The name "" stands for the
-// default, or for the first model that may be asked if the default is not one of these.
+// find returns the model of a name, nil if the principal may not ask it. The name ""
+// stands for the default model, or for the first allowed one if the default is not
+// allowed.
 func (c *catalog) find(name string, may access) *model {
 	chosen := name == ""
 	if chosen {
@@ -224,8 +224,8 @@ func (m *model) allows(space string) bool {
 	return len(m.Spaces) == 0 || slices.Contains(m.Spaces, space)
 }
 
-// order is in which order the targets of a model are tried: by priority, and
-// among equals at random by weight, those with a place for the party first.
+// order returns the targets of a model in the order of attempts: by priority, and among
+// equals at random by weight, those with a place for the party first.
 func (m *model) order(who fair.Party) []target {
 	type drawn struct {
 		target
@@ -233,7 +233,7 @@ func (m *model) order(who fair.Party) []target {
 	}
 	list := make([]drawn, len(m.targets))
 	for i, t := range m.targets {
-		list[i] = drawn{t, rand.ExpFloat64() / float64(t.Weight)} // the least of such lots falls to each in proportion to its weight
+		list[i] = drawn{t, rand.ExpFloat64() / float64(t.Weight)} // the probability of the least lot is proportional to the weight
 		if !t.provider.places.Free(who, 1) {
 			list[i].lot = math.Inf(1)
 		}

@@ -17,21 +17,21 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/responses"
 )
 
-// Config says which models there are and what they may cost. Durations are
-// written as in 30s.
+// Config is the configuration of providers, models and budgets. Durations are written
+// as in 30s.
 type Config struct {
-	// Revision numbers configurations; 0 counts on from the one before. It is
-	// for who keeps them.
+	// Revision is the number of the configuration, for callers that keep a history; 0
+	// is the next number.
 	Revision uint64 `yaml:"-"`
 
 	Providers []ProviderConfig `yaml:"providers,omitempty"`
 	Models    []ModelConfig    `yaml:"models,omitempty"`
-	Default   string           `yaml:"default,omitempty"` // model of those who name none; the first by default
+	Default   string           `yaml:"default,omitempty"` // model of queries that name none; the first model if empty
 	Budgets   []Budget         `yaml:"budgets,omitempty"`
 	Cache     CacheConfig      `yaml:"cache,omitempty"`
 	Redact    []Redaction      `yaml:"redact,omitempty"`
 	Degrade   []Degradation    `yaml:"degrade,omitempty"`
-	Probe     time.Duration    `yaml:"probe,omitempty"` // between two looks at a provider that was used by nobody; 0 is 30s, negative never
+	Probe     time.Duration    `yaml:"probe,omitempty"` // interval of probes of an idle provider; 0 is 30s, negative never
 }
 
 // ProviderConfig is one service that runs models.
@@ -39,8 +39,8 @@ type ProviderConfig struct {
 	Name    string `yaml:"name,omitempty"`
 	Wire    string `yaml:"wire,omitempty"`     // openai, responses, anthropic or gemini
 	BaseURL string `yaml:"base_url,omitempty"` // https, or http to loopback and private addresses
-	// The key: the name of an environment variable or of a file. Keys are
-	// never in the configuration itself.
+	// KeyEnv or KeyFile names the environment variable or the file with the key. The
+	// key itself is never in the configuration.
 	KeyEnv  string            `yaml:"key_env,omitempty"`
 	KeyFile string            `yaml:"key_file,omitempty"`
 	Header  map[string]string `yaml:"header,omitempty"` // of every request, besides the key
@@ -50,8 +50,8 @@ type ProviderConfig struct {
 	Idle        time.Duration `yaml:"idle,omitempty"`        // silence after which an answer is given up; 0 is 2m
 }
 
-// Dialect says in what a service differs from others on its wire. Those of
-// other wires mean nothing.
+// Dialect holds the differences of a service from others on its wire. Dialects of other
+// wires are ignored.
 type Dialect struct {
 	OpenAI    openai.Dialect    `yaml:"openai,omitempty"`
 	Responses responses.Dialect `yaml:"responses,omitempty"`
@@ -59,15 +59,15 @@ type Dialect struct {
 	Gemini    gemini.Dialect    `yaml:"gemini,omitempty"`
 }
 
-// ModelConfig is a model as callers name it, and where it runs.
+// ModelConfig is the configuration of a model, with its routes.
 type ModelConfig struct {
 	Name       string    `yaml:"name,omitempty"`
 	Kind       ModelKind `yaml:"kind,omitempty"` // chat by default
 	Aliases    []string  `yaml:"aliases,omitempty"`
 	Version    string    `yaml:"version,omitempty"`
 	Routes     []Route   `yaml:"routes,omitempty"`
-	Spaces     []string  `yaml:"spaces,omitempty"`     // that may use it; all by default
-	MaxTokens  int       `yaml:"max_tokens,omitempty"` // longest answer, whatever the caller asks for
+	Spaces     []string  `yaml:"spaces,omitempty"`     // spaces that may use it; all by default
+	MaxTokens  int       `yaml:"max_tokens,omitempty"` // upper limit of an answer
 	Dimensions int       `yaml:"dimensions,omitempty"` // of vectors; 0 leaves it to the model
 }
 
@@ -77,11 +77,11 @@ type ModelKind string
 // The kinds of models.
 const (
 	ChatModel      ModelKind = "chat"
-	EmbeddingModel ModelKind = "embedding" // turns texts into vectors, and answers nobody
+	EmbeddingModel ModelKind = "embedding" // turns texts into vectors, and gives no answers
 )
 
-// A Route is one way to a model. Those of the lowest priority are tried first;
-// among them the load is shared by weight.
+// A Route is a provider of a model. Routes with the lowest priority number are tried
+// first; among equals the load is shared by weight.
 type Route struct {
 	Provider string `yaml:"provider,omitempty"`
 	Model    string `yaml:"model,omitempty"` // as the provider names it; the model's own name by default
@@ -90,7 +90,7 @@ type Route struct {
 	Price    Price  `yaml:"price,omitempty"`
 }
 
-// Price is the price of a million tokens, in whatever currency budgets are kept.
+// Price is the price of a million tokens, in the currency of the budgets.
 type Price struct {
 	Input      float64 `yaml:"input,omitempty"`
 	Output     float64 `yaml:"output,omitempty"`
@@ -98,24 +98,25 @@ type Price struct {
 	CacheWrite float64 `yaml:"cache_write,omitempty"`
 }
 
-// CacheConfig says which answers are kept for those who ask the same again.
+// CacheConfig is the configuration of the cache of answers.
 type CacheConfig struct {
 	TTL    time.Duration `yaml:"ttl,omitempty"`    // 0 keeps none
 	Bytes  int           `yaml:"bytes,omitempty"`  // of each space; 0 is 16 MiB
 	Shared bool          `yaml:"shared,omitempty"` // across the principals of a space
 }
 
-// Degradation lowers the promises once many queries run at once.
+// Degradation is a rule for load: it replaces the model, shortens answers or refuses
+// queries above a number of concurrent ones.
 type Degradation struct {
-	Above     int    `yaml:"above,omitempty"`      // queries at once
-	Model     string `yaml:"model,omitempty"`      // answers instead
+	Above     int    `yaml:"above,omitempty"`      // number of concurrent queries
+	Model     string `yaml:"model,omitempty"`      // model that answers instead
 	MaxTokens int    `yaml:"max_tokens,omitempty"` // longest answer
 	Refuse    bool   `yaml:"refuse,omitempty"`     // with 4008
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
 
-// Check says all that is wrong with a configuration.
+// Check returns all faults of a configuration as one error.
 func (c *Config) Check() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -187,14 +188,15 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// answers reports whether a name is that of a model that can be asked.
+// answers reports whether a name is the name or an alias of a chat model.
 func (c *Config) answers(name string) bool {
 	return slices.ContainsFunc(c.Models, func(m ModelConfig) bool {
 		return m.Kind != EmbeddingModel && (m.Name == name || slices.Contains(m.Aliases, name))
 	})
 }
 
-// checkKind says what does not fit the kind of a model.
+// checkKind returns the fault of the fields that depend on the kind of a model, "" for
+// none.
 func (m *ModelConfig) checkKind(providers []ProviderConfig) string {
 	switch m.Kind {
 	case "", ChatModel:

@@ -1,7 +1,7 @@
-// Package model asks language models. It chooses a provider, keeps to budgets, repeats
-// elsewhere a query that failed here before its first word, and says so where no provider
-// can answer. With no provider configured nothing pretends to be a model (4010).
+// Package model sends questions to language models. It chooses a provider, enforces
+// budgets, and repeats a query at another provider if one fails before the first event.
+// Its error is 4010 if no provider can answer or none is configured.
 //
-// It is the lowest layer of the models: it knows no tools, no conversations and
-// no commands. Those are above it, see package llm.
+// It is the lowest layer of the models, without tools, conversations or commands. Those
+// are above it, see package llm.
 package model

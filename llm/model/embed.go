@@ -13,24 +13,23 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An EmbedQuestion is texts that are to be turned into vectors.
+// An EmbedQuestion is a request for the vectors of texts.
 type EmbedQuestion struct {
-	Principal *protocol.Principal // pays; nil for work for everybody in the space, which is free
+	Principal *protocol.Principal // payer; nil for work for the whole space, which is free
 	Space     protocol.SpaceID    // "" is the principal's own
 	Texts     []string            // none of them empty
 }
 
-// Embedding is texts as vectors.
+// Embedding holds the vectors of texts.
 type Embedding struct {
-	Model   string // whose vectors can be compared with these
+	Model   string // vectors of the same model can be compared
 	Vectors [][]float32
 }
 
-// ErrNoEmbeddings says that no model for embeddings is configured for a space.
+// ErrNoEmbeddings is the error of a space without a model for embeddings.
 var ErrNoEmbeddings = errors.New("no model for embeddings is configured")
 
-// Embeds names the vectors that [Service.Embed] makes for a space at the
-// moment, "" if it makes none.
+// Embeds is the current [Embedding.Model] of a space, "" for none.
 func (s *Service) Embeds(space protocol.SpaceID) string {
 	cat := s.catalog.Load()
 	if cat == nil {
@@ -43,12 +42,12 @@ func (s *Service) Embeds(space protocol.SpaceID) string {
 	return m.vectors()
 }
 
-// vectors names those of a model. Its routes all lead to the same one.
+// vectors is the [Embedding.Model] of a model. All its routes name the same model.
 func (m *model) vectors() string { return fmt.Sprintf("%s/%d", m.targets[0].Model, m.Dimensions) }
 
-// Embed turns texts into vectors, by the first model of kind embedding that the
-// space may use. Providers are tried in turn. Its errors are [ErrNoEmbeddings],
-// those of the protocol, or ctx's.
+// Embed turns texts into vectors, by the first model of kind embedding that the space
+// may use. Providers are tried in turn. The error is [ErrNoEmbeddings], one of the
+// protocol, or that of ctx.
 func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error) {
 	space := q.Space
 	if space == "" {
@@ -77,7 +76,7 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 	return made, err
 }
 
-// textTokens is about how many tokens texts have.
+// textTokens estimates the tokens of texts.
 func textTokens(texts []string) int {
 	n := 0
 	for _, text := range texts {
@@ -86,7 +85,7 @@ func textTokens(texts []string) int {
 	return n / bytesPerToken
 }
 
-// clean is texts without what must not leave the house.
+// clean returns texts with their secrets redacted for good.
 func (s *Service) clean(cat *catalog, space string, texts []string) []string {
 	rules := cat.redactions(space)
 	if len(rules) == 0 {
@@ -114,7 +113,7 @@ func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space str
 		made, err := s.embedAt(ctx, who, m, t, r)
 		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, ending(err)).Inc()
 		if err == nil {
-			if made.Usage.Input <= 0 { // not every service counts them
+			if made.Usage.Input <= 0 { // not every service counts tokens
 				made.Usage.Input = textTokens(r.Texts)
 			}
 			cost := t.Price.cost(made.Usage)
@@ -162,7 +161,7 @@ func (s *Service) embedAt(ctx context.Context, who fair.Party, m *model, t targe
 	switch failure := asFailure(err); {
 	case err == nil:
 		p.embeds.succeeded()
-	case failure == nil: // the caller's doing
+	case failure == nil: // caused by the caller
 		p.embeds.abandoned()
 	default:
 		p.embeds.failed(failure)

@@ -10,19 +10,19 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// asFailure is the provider's failure in an error, nil if it has none.
+// asFailure is the provider's failure in an error, nil for none.
 func asFailure(err error) *chat.Error {
 	e, _ := errors.AsType[*chat.Error](err)
 	return e
 }
 
-// A failure is why one provider gave no answer, now or when it was asked last.
+// A failure is the failure of one provider, now or at its last request.
 type failure struct {
 	provider string
 	err      *chat.Error
 }
 
-// failures are those of all providers that a query was tried at, in that order.
+// failures are the failures of all providers of a query, in the order of the attempts.
 type failures []failure
 
 func (f *failures) add(p *provider, err *chat.Error) {
@@ -31,7 +31,7 @@ func (f *failures) add(p *provider, err *chat.Error) {
 	}
 }
 
-// maxFailures bounds how many of them a caller is told.
+// maxFailures is the greatest number of failures in an error.
 const maxFailures = 8
 
 // A FailureReport is one provider's failure, for callers.
@@ -41,9 +41,9 @@ type FailureReport struct {
 	Status   int            `json:"status,omitempty"` // HTTP
 }
 
-// error says in the codes of the bridge what the failures mean to the caller.
-// One that may pass decides over one that will not: the query may be repeated
-// then. Wait is when the first provider may be asked again, 0 if unknown.
+// error converts the failures to an error of the protocol. A transient failure decides
+// over a permanent one, since the query may be repeated then. Wait is the time until
+// the first provider may be asked again, 0 if unknown.
 func (f failures) error(wait time.Duration) error {
 	if len(f) == 0 {
 		f = failures{{err: chat.Errorf(chat.Unavailable, "no provider of the model is available")}}
@@ -103,8 +103,8 @@ func codeOf(k chat.ErrorKind) protocol.Code {
 	return protocol.LLMUnavailable
 }
 
-// String is "401 from openai: …". What a service says about keys is for the
-// operator, in the log.
+// String is the text of a failure, as "401 from openai: …". The service's text about a
+// refused key is for the operator, in the log.
 func (f failure) String() string {
 	message := f.err.Message
 	if f.err.Kind == chat.AuthFailed {

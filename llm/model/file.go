@@ -13,8 +13,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A File keeps a service configured as a file says, and as the files with its
-// providers' keys do. Every configuration is kept with its revision.
+// A File configures a service by a file, and again after each change of the file or of
+// the providers' key files. Every configuration is kept with its revision.
 type File struct {
 	service *Service
 	path    string
@@ -22,17 +22,17 @@ type File struct {
 	log     *slog.Logger
 
 	seen   [sha256.Size]byte // of the working version
-	failed string            // why it was not put to work, which was said
+	failed string            // last error, which was logged
 }
 
 const (
 	settleFor  = 200 * time.Millisecond // after a change, for editors that write a file in pieces
-	lookAnyway = 30 * time.Second       // for file systems that tell of no changes
+	lookAnyway = 30 * time.Second       // for file systems without notifications
 )
 
-// OpenFile puts the configuration in a file to work; revisions are kept in
-// the folder of the history. At the start there is no older configuration
-// that could stay, so that one that is wrong is an error.
+// OpenFile configures a service by a file; revisions are kept in the folder of the
+// history. A faulty configuration is an error, since there is no earlier one at the
+// start.
 func OpenFile(s *Service, path, historyDir string) (*File, error) {
 	f := &File{service: s, path: path, history: history{historyDir}, log: s.opts.Log}
 	if err := f.load(); err != nil {
@@ -55,7 +55,7 @@ func (f *File) Run(ctx context.Context) error {
 	}
 	anyway := time.NewTicker(lookAnyway)
 	defer anyway.Stop()
-	settled := time.NewTimer(0) // what changed before we watched
+	settled := time.NewTimer(0) // for changes before the watch
 	defer settled.Stop()
 	for {
 		select {
@@ -75,8 +75,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// Reload puts the present contents of the file to work. A faulty
-// one is logged, and changes nothing.
+// Reload configures the service by the current contents of the file. A fault is logged,
+// and changes nothing.
 func (f *File) Reload() {
 	err := f.load()
 	switch {
@@ -89,7 +89,7 @@ func (f *File) Reload() {
 	}
 }
 
-// load reads the file, and puts it to work if it has changed.
+// load reads the file, and applies it if it has changed.
 func (f *File) load() error {
 	text, err := readFile(f.path)
 	if err != nil {
@@ -103,7 +103,7 @@ func (f *File) load() error {
 	}
 	for _, p := range config.Providers {
 		if p.KeyFile != "" {
-			key, _ := readFile(p.KeyFile) // its fault is told when it is used
+			key, _ := readFile(p.KeyFile) // an error appears when the key is used
 			_, _ = fmt.Fprintf(sum, "\x00%x", sha256.Sum256(key))
 		}
 	}
@@ -129,7 +129,8 @@ func (f *File) apply(c Config, text []byte) (err error) {
 	return err
 }
 
-// readFile reads no more than a configuration may have, and a byte to tell.
+// readFile reads at most maxConfig bytes of a file and one more, by which the caller
+// detects a longer one.
 func readFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

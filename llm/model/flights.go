@@ -9,23 +9,23 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// flights joins identical queries that run at the same time.
+// flights joins concurrent identical queries.
 type flights struct {
 	mu   sync.Mutex
 	open map[cacheKey]*flight
 }
 
-// A flight is a query that others wait for too.
+// A flight is a query under way that other callers may share.
 type flight struct {
 	done  chan struct{}
 	reply *Reply
 	err   error
 }
 
-// do runs ask once for all who come with the same key while it runs. Who
-// joins gets the answer of the first, or its provider's failure. If the first
-// failed for reasons of its own, because it went away or has spent its budget,
-// who joined asks itself.
+// do runs ask once for all callers with the same key while it runs. Joining callers get
+// the answer of the first, or its provider's failure. If the first one failed for a
+// reason of its own, as by a disconnection or a spent budget, a joining caller asks
+// itself.
 func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Reply, error)) (o *Reply, joined bool, err error) {
 	for {
 		f.mu.Lock()
@@ -58,14 +58,14 @@ func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Reply, erro
 		f.mu.Unlock()
 		close(mine.done)
 	}()
-	mine.err = context.Canceled // should ask panic, those who wait ask themselves
+	mine.err = context.Canceled // if ask panics, joining callers ask themselves
 	mine.reply, mine.err = ask()
 	return mine.reply, false, mine.err
 }
 
-// everybodys reports whether a failure is that of the providers, which others
-// would meet as well. An answer that broke off is not: who listens to a stream
-// is given no second author, others are.
+// everybodys reports whether a failure is that of the providers, which other callers
+// would get as well. An answer that broke off is not: it ends only for a listener to
+// the stream, while other callers get an answer of another provider.
 func everybodys(err error) bool {
 	e, ok := errors.AsType[*protocol.Error](err)
 	return ok && (e.Code == protocol.LLMUnavailable || e.Code == protocol.LLMRefused) && e.Details["reason"] != string(chat.CutOff)

@@ -15,14 +15,14 @@ import (
 // keptRevisions is the number of earlier configurations that can be looked up.
 const keptRevisions = 100
 
-// A history keeps every configuration that was put to work, one file each, so
-// that it can be seen what held when, and an earlier one put back.
+// A history keeps the latest working configurations, one file each, so that operators
+// can see which one was in force, and restore it.
 type history struct{ dir string }
 
 const historySuffix = ".yaml"
 
-// revision is the number of a configuration: that of the newest one if it is
-// the same, and else the next, under which it is kept.
+// revision returns the number of a configuration: that of the newest kept one if it is
+// equal, and else the next, under which it stores the configuration.
 func (h history) revision(text []byte) (uint64, error) {
 	kept, err := h.list()
 	if err != nil {
@@ -46,7 +46,7 @@ func (h history) revision(text []byte) (uint64, error) {
 	return newest + 1, nil
 }
 
-// list are the revisions that are kept, oldest first.
+// list returns the kept revisions, the oldest first.
 func (h history) list() (kept []uint64, err error) {
 	entries, err := os.ReadDir(h.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func (h history) path(revision uint64) string {
 	return filepath.Join(h.dir, fmt.Sprintf("%06d%s", revision, historySuffix))
 }
 
-// write keeps a configuration. Half of one is never seen.
+// write stores a configuration atomically.
 func (h history) write(revision uint64, text []byte) error {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return err

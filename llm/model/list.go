@@ -2,21 +2,21 @@ package model
 
 import "github.com/aibridge/aibridge/protocol"
 
-// View is a model as callers see it.
+// View is a model in the results for callers.
 type View struct {
-	ID        string   `json:"id" doc:"thing that options.model names"`
+	ID        string   `json:"id" doc:"name for options.model"`
 	Name      string   `json:"name" doc:"name of the model at its first provider"`
 	Version   string   `json:"version" doc:"as configured"`
-	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if the last request to some of its providers failed, unavailable if all are left alone"`
+	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if the last request to some of its providers failed, unavailable if the breakers of all are open"`
 	Aliases   []string `json:"aliases" doc:"other names for options.model"`
-	Default   bool     `json:"default" doc:"true if it answers those who name none"`
+	Default   bool     `json:"default" doc:"true if it answers queries that name no model"`
 	MaxTokens int      `json:"max_tokens,omitempty" doc:"longest answer"`
 }
 
-// List are the models that a space may use.
+// List returns the models that a space may use.
 func (s *Service) List(of protocol.SpaceID) []View { return s.list(access{space: string(of)}) }
 
-// ListFor are the models that a principal may ask at home.
+// ListFor returns the models that a principal may ask in its own space.
 func (s *Service) ListFor(who *protocol.Principal) []View {
 	return s.list(s.accessOf(who, string(who.Home())))
 }

@@ -5,11 +5,11 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// The bound of all answers that are being read, in bytes as they come from
-// providers. The process holds some times as much for them.
+// The bound of all answers that are being read, in bytes from providers. The process
+// holds a small multiple of it in memory.
 const (
 	answerBytes = 128 << 20
-	meterStep   = 64 << 10 // is taken at a time
+	meterStep   = 64 << 10 // taken at a time
 )
 
 func newAnswerSpace(bytes int64) *fair.Semaphore {
@@ -21,7 +21,7 @@ type answerMeter struct {
 	space *fair.Semaphore
 	party fair.Party
 	held  int64
-	taken int64 // of the space, the most that was held
+	taken int64 // bytes taken from space, a multiple of meterStep
 }
 
 // Hold implements [wire.Meter]. It fails with 4008.
@@ -38,7 +38,7 @@ func (m *answerMeter) Hold(bytes int) error {
 	return nil
 }
 
-// close gives everything back.
+// close releases all bytes.
 func (m *answerMeter) close() {
 	if m.taken > 0 {
 		m.space.Release(m.party, m.taken)

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// metrics are the figures of the models for operators.
+// metrics are the metrics of the models.
 type metrics struct {
 	requests  *prometheus.CounterVec
 	tokens    *prometheus.CounterVec
@@ -98,7 +98,7 @@ func (m *metrics) asked(on *model, t target, who *protocol.Principal, a *chat.An
 	}
 }
 
-// told measures a request by the conventions.
+// told observes a request in the metrics by the conventions.
 func (m *metrics) told(operation string, t target, err error, took time.Duration) {
 	kind := ""
 	if err != nil {
@@ -113,12 +113,12 @@ func (m *metrics) spent(on *model, who *protocol.Principal, cost float64) {
 	}
 }
 
-// gauges tell how things stand at the moment.
+// gauges is the collector of the current state.
 type gauges Service
 
 var (
 	activeDesc   = prometheus.NewDesc("aibridge_llm_active", "Queries under way.", nil, nil)
-	breakerDesc  = prometheus.NewDesc("aibridge_llm_breaker_open", "Whether a provider is left alone because it fails, or has yet to show that it works again: 1 or 0.", []string{"provider"}, nil)
+	breakerDesc  = prometheus.NewDesc("aibridge_llm_breaker_open", "1 if the circuit breaker of a provider is open or half-open after failures, else 0.", []string{"provider"}, nil)
 	revisionDesc = prometheus.NewDesc("aibridge_llm_configuration_revision", "Revision of the configuration.", nil, nil)
 )
 

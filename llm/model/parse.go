@@ -11,11 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxConfig bounds a configuration's text, in bytes.
+// maxConfig is the greatest length of a configuration's text, in bytes.
 const maxConfig = 4 << 20
 
-// ParseConfig reads a configuration, which is YAML. Keys that are not known
-// are errors. What the configuration says is checked by [Config.Check].
+// ParseConfig decodes a configuration in YAML. Unknown keys are errors. [Config.Check]
+// checks the values.
 func ParseConfig(text []byte) (Config, error) {
 	var c Config
 	if len(text) > maxConfig {
@@ -36,5 +36,5 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, err
 }
 
-// unknownKey is the decoder's text for it, in terms of Go.
+// unknownKey matches the decoder's text about an unknown key, which names types of Go.
 var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Latency says how long the answers of the last hour took.
+// Latency is the distribution of the times of the last hour's answers.
 type Latency struct {
-	Answers  int     `json:"answers" doc:"answers that this is of, the latest 256 at most"`
-	FirstP50 float64 `json:"first_p50_ms" doc:"milliseconds until the first word, of half of them at most"`
+	Answers  int     `json:"answers" doc:"number of these answers, the latest 256 at most"`
+	FirstP50 float64 `json:"first_p50_ms" doc:"median of the milliseconds until the first event"`
 	FirstP99 float64 `json:"first_p99_ms" doc:"the same, of 99 in 100"`
-	WholeP50 float64 `json:"whole_p50_ms" doc:"milliseconds until the answer was whole, of half of them at most"`
+	WholeP50 float64 `json:"whole_p50_ms" doc:"median of the milliseconds until the end"`
 	WholeP99 float64 `json:"whole_p99_ms" doc:"the same, of 99 in 100"`
 }
 
@@ -20,7 +20,7 @@ const (
 	recentTime    = time.Hour
 )
 
-// recent remembers how long the latest answers of a provider took.
+// recent holds the times of the latest answers of a provider.
 type recent struct {
 	mu   sync.Mutex
 	ring []answered
@@ -43,7 +43,7 @@ func (r *recent) add(at time.Time, first, whole time.Duration) {
 	r.next = (r.next + 1) % recentAnswers
 }
 
-// latency sums up the last hour, nil if there was no answer in it.
+// latency is the distribution within the last hour, nil without answers.
 func (r *recent) latency(now time.Time) *Latency {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,8 +65,7 @@ func (r *recent) latency(now time.Time) *Latency {
 	}
 }
 
-// quantile is the time, in milliseconds, that so many in a hundred do not
-// exceed.
+// quantile is a percentile of sorted times, in milliseconds.
 func quantile(sorted []time.Duration, percent int) float64 {
 	at := (len(sorted)*percent + 99) / 100
 	return float64(sorted[max(at, 1)-1].Microseconds()) / 1000

@@ -6,15 +6,15 @@ import (
 	"github.com/aibridge/aibridge/llm/redact"
 )
 
-// A Redaction takes secrets out of requests before they leave the house.
+// A Redaction removes secrets from requests before they leave the bridge.
 type Redaction struct {
-	Spaces  []string `yaml:"spaces"`  // whose queries; all by default
+	Spaces  []string `yaml:"spaces"`  // spaces of the queries; all by default
 	Kinds   []string `yaml:"kinds"`   // see [redact.Kinds]
 	Pattern string   `yaml:"pattern"` // a regular expression of RE2
-	With    string   `yaml:"with"`    // stands there instead, for good; by default a placeholder that is turned back in answers
+	With    string   `yaml:"with"`    // permanent replacement; by default a placeholder, whose value is restored in answers
 }
 
-// A redactor is a rule and the spaces whose queries it is for, none for all.
+// A redactor is a rule with the spaces of its queries, none for all.
 type redactor struct {
 	spaces []string
 	redact.Rule
@@ -40,8 +40,8 @@ func (r *Redaction) compile() (list []redactor, err error) {
 	return list, nil
 }
 
-// rank puts the kinds first that say most about a number: what two of them
-// find belongs to the first.
+// rank orders kinds by how specific they are: a number that two of them find belongs to
+// the first.
 func rank(kind string) int {
 	if i := slices.Index([]string{"iban", "national_id", "card"}, kind); i >= 0 {
 		return i
@@ -49,7 +49,7 @@ func rank(kind string) int {
 	return 3
 }
 
-// redactions are the rules for a space.
+// redactions returns the rules for a space.
 func (c *catalog) redactions(space string) (rules []redact.Rule) {
 	for _, r := range c.redactors {
 		if len(r.spaces) == 0 || slices.Contains(r.spaces, space) {
@@ -59,8 +59,8 @@ func (c *catalog) redactions(space string) (rules []redact.Rule) {
 	return rules
 }
 
-// mask takes out of a question what must not leave. It returns the mask that
-// puts it back into the answer, nil if there was nothing.
+// mask redacts a question. It returns the mask that restores the values in the answer,
+// nil if nothing was redacted.
 func (s *Service) mask(cat *catalog, q *question) *redact.Mask {
 	rules := cat.redactions(q.space)
 	if len(rules) == 0 {
@@ -79,8 +79,8 @@ func (s *Service) mask(cat *catalog, q *question) *redact.Mask {
 	return mask
 }
 
-// unmasked is a reply as its asker gets it. The one given may be shared with
-// others, whose values are others.
+// unmasked returns a reply with its values restored. The given reply may be shared with
+// callers that have other values, and is not changed.
 func unmasked(o *Reply, mask *redact.Mask) *Reply {
 	if o == nil || mask == nil {
 		return o

@@ -21,24 +21,24 @@ import (
 
 // Options configure a [Service]. Zero values mean the defaults.
 type Options struct {
-	Spent    records.Table[Spent]    // spending by budget; nil forgets it at the end of the process
-	Spending records.Table[Spending] // in detail; the same
-	Bridge   string                  // the bridge of a cluster that spends; "" for one that works alone
+	Spent    records.Table[Spent]    // spending by budget; nil keeps it in memory alone
+	Spending records.Table[Spending] // spending in detail; nil likewise
+	Bridge   string                  // id of this bridge in a cluster; "" without a cluster
 
-	// Configured is told of every configuration that was put to work or
-	// refused. Optional; it must not configure.
+	// Configured is called after every configuration, applied or refused. Optional; it
+	// must not call [Service.Configure].
 	Configured func(Configured)
 
-	// Bridges are the processes that spend the same budgets, which Spent tells each
-	// other; nil for none beside this one.
+	// Bridges are the processes with the same budgets, which share the table Spent; nil
+	// for a single one.
 	Bridges Bridges
 
-	// Allowance is the allowance of an API key, by its id; nil limits nothing.
+	// Allowance returns the allowance of an API key by its id, nil for no limits.
 	// Optional.
 	Allowance func(key string) *protocol.Allowance
 
-	// Alert is told of budgets that are used up to 50, 80 and 100 percent, once
-	// in each window. Optional; it must not block.
+	// Alert is called for budgets that are used up to 50, 80 and 100 percent, once in
+	// each window. Optional; it must not block.
 	Alert func(BudgetAlert)
 
 	Transport  http.RoundTripper
@@ -48,15 +48,14 @@ type Options struct {
 	Now        func() time.Time
 }
 
-// A Service asks language models. Its methods may be called at the same time
-// by many goroutines.
+// A Service sends questions to language models. It is safe for use by many goroutines.
 type Service struct {
 	opts    Options
-	catalog atomic.Pointer[catalog] // nil until something is configured
+	catalog atomic.Pointer[catalog] // nil before the first configuration
 	budgets *treasury
 	ledger  *ledger
 	cache   *answerCache
-	answers *fair.Semaphore // bytes of those that are being read
+	answers *fair.Semaphore // bytes of answers that are being read
 	flights flights
 	metrics *metrics
 	started time.Time
@@ -69,10 +68,10 @@ type Service struct {
 // Configured is the outcome of a configuration.
 type Configured struct {
 	Revision uint64 // 0 if it was refused
-	Err      error  // why
+	Err      error  // reason of the refusal
 }
 
-// New makes a service that knows no provider yet.
+// New returns a service without a configuration.
 func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -92,7 +91,8 @@ func New(o Options) *Service {
 	return s
 }
 
-// transport keeps enough connections for many streams to few services.
+// transport returns an HTTP transport with enough idle connections for many streams to
+// few services.
 func transport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -106,9 +106,8 @@ func transport() *http.Transport {
 	}
 }
 
-// Configure puts a configuration to work. Queries under way end under the one they began
-// with. It returns the revision of the configuration, or the reason why it is invalid,
-// and then the one before stays.
+// Configure applies a configuration and returns its revision. Queries under way keep
+// the one they began with. After an error the previous configuration stays.
 func (s *Service) Configure(c Config) (revision uint64, err error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
@@ -147,8 +146,7 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// Run stores the spending and looks after idle providers until
-// ctx ends.
+// Run stores the spending and probes idle providers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	store := time.NewTicker(storePace)
 	defer store.Stop()
@@ -180,11 +178,11 @@ func (s *Service) store(ctx context.Context) {
 
 func (s *Service) stored(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		s.opts.Log.Warn("what was spent is not stored yet", "error", err)
+		s.opts.Log.Warn("the spending is not stored yet", "error", err)
 	}
 }
 
-// alert tells of a budget that comes to its end.
+// alert logs an alert and passes it on.
 func (s *Service) alert(a BudgetAlert) {
 	s.opts.Log.Warn("a budget for language models is used up in part", "per", a.Per, "of", a.Owner, "window", a.Window, "percent", a.Percent)
 	if s.opts.Alert != nil {
@@ -192,7 +190,7 @@ func (s *Service) alert(a BudgetAlert) {
 	}
 }
 
-// probe looks at the providers that were not used for a while.
+// probe probes the providers that were idle for a while.
 func (s *Service) probe(ctx context.Context, probes *sync.WaitGroup) {
 	cat := s.catalog.Load()
 	if cat == nil || cat.config.Probe < 0 {
@@ -224,8 +222,8 @@ func (s *Service) probe(ctx context.Context, probes *sync.WaitGroup) {
 	}
 }
 
-// tells reports whether a failure to list models says something of the
-// provider: some list none, and answer queries all the same.
+// tells reports whether a failure to list models counts against the provider: some
+// providers list none, but answer queries.
 func tells(e *chat.Error) bool {
 	switch e.Kind {
 	case chat.BadRequest, chat.UnknownModel, chat.BadResponse, chat.ContextTooLong:
@@ -234,16 +232,16 @@ func tells(e *chat.Error) bool {
 	return e.Status != http.StatusInternalServerError && e.Status != http.StatusNotImplemented
 }
 
-// verdict tells a provider's breaker how a request ended.
+// verdict reports the outcome of a request to a provider's breaker.
 func (s *Service) verdict(p *provider, err error) {
 	failure := asFailure(err)
 	switch {
 	case err == nil:
 		p.breaker.succeeded()
-	case failure == nil: // the caller's doing
+	case failure == nil: // caused by the caller
 		p.breaker.abandoned()
 	case failure.Kind == chat.BadRequest || failure.Kind == chat.ContextTooLong || failure.Kind == chat.UnknownModel:
-		p.breaker.succeeded() // it works, and did not like the request
+		p.breaker.succeeded() // the provider works, and refused this request
 	default:
 		p.breaker.failed(failure)
 		s.opts.Log.Warn("a provider of language models failed", "provider", p.config.Name, "kind", failure.Kind, "status", failure.Status, "error", failure.Message, "cause", failure.Cause)

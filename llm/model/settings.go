@@ -6,8 +6,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Settings say which language models there are: one at an OpenAI-compatible
-// service, or what a file says.
+// Settings configure the language models: one at an OpenAI-compatible service, or those
+// of a file.
 type Settings struct {
 	BaseURL string `yaml:"base_url" doc:"OpenAI-compatible service that runs the model, as http://127.0.0.1:11434/v1; its key is in AIBRIDGE_LLM_API_KEY"`
 	Model   string `yaml:"model" doc:"name of the model at that service"`
@@ -22,7 +22,7 @@ func DefaultSettings() Settings { return Settings{Agent: "mcp-agent-1"} }
 // llm.base_url.
 const KeyEnv = "AIBRIDGE_LLM_API_KEY"
 
-// Check tells fail the faults of the settings.
+// Check reports the faults of the settings to fail.
 func (l *Settings) Check(fail func(format string, args ...any)) {
 	if reason := protocol.AgentID("").Rule().Check(l.Agent); reason != "" {
 		fail("llm.agent: %q %s", l.Agent, reason)
@@ -40,10 +40,10 @@ func (l *Settings) Check(fail func(format string, args ...any)) {
 	}
 }
 
-// Simple is the configuration that base_url and model mean.
+// Simple is the configuration of base_url and model.
 func (l *Settings) Simple() Config {
 	env := KeyEnv
-	if os.Getenv(env) == "" { // a service on this machine often wants none
+	if os.Getenv(env) == "" { // a local service often needs no key
 		env = ""
 	}
 	return Simple(l.BaseURL, l.Model, env)

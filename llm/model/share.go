@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Quantity is an amount of each thing that a budget bounds.
+// A Quantity holds the amounts that a budget bounds.
 type Quantity struct {
 	Tokens   int64   `json:"tokens"`
 	Cost     float64 `json:"cost"`
@@ -20,42 +20,42 @@ func (q Quantity) minus(o Quantity) Quantity {
 	return Quantity{q.Tokens - o.Tokens, q.Cost - o.Cost, q.Requests - o.Requests}
 }
 
-// atLeast is the larger of each.
+// atLeast is the maximum of each field.
 func (q Quantity) atLeast(o Quantity) Quantity {
 	return Quantity{max(q.Tokens, o.Tokens), max(q.Cost, o.Cost), max(q.Requests, o.Requests)}
 }
 
-// none reports whether there is nothing of anything.
+// none reports whether no field is positive.
 func (q Quantity) none() bool { return q.Tokens <= 0 && q.Cost <= 0 && q.Requests <= 0 }
 
-// Spent is the spending in one window. It is stored, so that a restart gives nobody
-// a new budget.
+// Spent is the record of the spending in one window. It is stored, so that a restart
+// does not renew budgets.
 //
-// Each bridge of a cluster has a share in it, which it alone changes: it spends only
-// its share. So all of them together spend no more than the budget, whenever one of
-// them ends. The share of a dead bridge counts as spent; nobody knows better.
+// Each bridge of a cluster has a share in it, which it alone changes, and spends only
+// its share. So all bridges together spend no more than the budget, even if one dies.
+// The share of a dead bridge counts as spent, since its real spending is unknown.
 type Spent struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Quantity is the spending of those that have no share: a bridge that works
-	// alone, and bridges that have ended.
+	// Quantity is the spending of bridges without a share: a single bridge, and bridges
+	// that have ended.
 	Quantity
 	Told   int              `json:"told,omitempty"`   // percent of the last warning
 	Shares map[string]Share `json:"shares,omitempty"` // by process
-	Wanted string           `json:"wanted,omitempty"` // the process that lacks a part that others hold
+	Wanted string           `json:"wanted,omitempty"` // process that lacks a part that others hold
 }
 
 // A Share is the part of a budget that one process may spend in a window.
 type Share struct {
-	Held Quantity `json:"held"` // including the part that is spent
+	Held Quantity `json:"held"` // including Used
 	Used Quantity `json:"used"`
 }
 
-// claim is the part of a share that nobody else can have.
+// claim is the part of the budget that a share occupies.
 func (s Share) claim() Quantity { return s.Held.atLeast(s.Used) }
 
-// during is a copy of the record for a window; an empty one if the record is of one
-// before.
+// during returns a copy of the record for a window; an empty one if the record is of an
+// earlier window.
 func (s *Spent) during(from, to time.Time) *Spent {
 	if s == nil || s.From.Before(from) {
 		return &Spent{From: from, To: to}
@@ -76,7 +76,7 @@ func (s *Spent) taken(except string) Quantity {
 	return sum
 }
 
-// used is the quantity spent, but for the share of one process.
+// used is the quantity spent, without the share of one process.
 func (s *Spent) used(except string) Quantity {
 	sum := s.Quantity
 	for owner, share := range s.Shares {
@@ -87,7 +87,7 @@ func (s *Spent) used(except string) Quantity {
 	return sum
 }
 
-// lent reports whether another process than one may yet spend money.
+// lent reports whether a process other than one holds cost that it has not spent.
 func (s *Spent) lent(except string) bool {
 	for owner, share := range s.Shares {
 		if owner != except && share.Held.Cost > share.Used.Cost {
@@ -110,7 +110,7 @@ func (s *Spent) fold(ended func(owner string) bool) {
 	}
 }
 
-// give puts a process's share in the record, or ends it.
+// give stores a process's share in the record, or ends it.
 func (s *Spent) give(owner string, share Share, ended bool) {
 	switch {
 	case ended:
@@ -126,13 +126,13 @@ func (s *Spent) give(owner string, share Share, ended bool) {
 	}
 }
 
-// portion is the divisor of the rest for one request: a process takes this part of
-// it at a time, so that it asks seldom and others find something.
+// portion is the divisor of the rest for one extension: small enough that a process
+// extends its share seldom, large enough that others find a rest.
 const portion = 20
 
-// chunk is the part of the rest that a process takes: at least its lack, rather its
-// wish, and no less than its portion unless another process wants some. ok is false
-// if the rest does not cover the lack.
+// chunk is the part of the rest that a process takes: at least its lack, preferably its
+// wish, and no less than its portion unless another process waits for a part. ok is
+// false if the rest does not cover the lack.
 func chunk[N int64 | float64](left, lack, wish N, wanted bool) (more N, ok bool) {
 	switch {
 	case lack <= 0 && wish <= 0:

@@ -16,20 +16,20 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Payment names on what tokens were spent, and by whom.
+// A Payment is the purpose and the payer of spent tokens.
 type Payment struct {
 	Day       string           `json:"day"` // in UTC, as 2026-11-22
 	Principal protocol.Party   `json:"principal"`
 	Model     string           `json:"model"`
-	Provider  string           `json:"provider,omitempty"` // "" for an answer that was not asked for anew
+	Provider  string           `json:"provider,omitempty"` // "" for an answer from the cache or a flight
 	Skill     protocol.SkillID `json:"skill,omitempty"`
 	Run       string           `json:"run,omitempty"`
 }
 
 // Amounts are requests, tokens and cost together.
 type Amounts struct {
-	Requests int64   `json:"requests" doc:"answers that were asked for at a provider, those broken off included"`
-	Repeated int64   `json:"repeated" doc:"answers that cost nothing: from the cache, or shared with an identical query"`
+	Requests int64   `json:"requests" doc:"answers requested from a provider, including those that broke off"`
+	Repeated int64   `json:"repeated" doc:"answers without a cost: from the cache, or shared with an identical query"`
 	Input    int64   `json:"input_tokens" doc:"tokens of questions"`
 	Cached   int64   `json:"cached_tokens" doc:"tokens of questions that providers read from their caches"`
 	Output   int64   `json:"output_tokens" doc:"tokens of answers"`
@@ -57,23 +57,23 @@ func (a *Amounts) subtract(b *Amounts) {
 	a.Cost -= b.Cost
 }
 
-// amountsOf are those of one request.
+// amountsOf returns the amounts of one request.
 func amountsOf(u chat.Usage, cost float64) Amounts {
 	return Amounts{
 		Requests: 1, Input: int64(u.Input), Cached: int64(u.Cached), Output: int64(u.Output), Tokens: int64(u.Total()), Cost: cost,
 	}
 }
 
-// A Spending is the amounts of one kind of payment in a day, as stored.
+// A Spending is the record of the amounts of one payment's key in a day.
 type Spending struct {
 	Payment
 	Amounts
-	// Bridges are the amounts by the bridge of a cluster that asked. Their sum lacks
-	// amounts spent before bridges were told apart.
+	// Bridges are the amounts by the asking bridge of a cluster. Their sum lacks
+	// amounts of records from versions without this field.
 	Bridges map[string]Amounts `json:"bridges,omitempty"`
 }
 
-// add adds amounts that a bridge has spent, "" for one that works alone.
+// add adds the amounts of a bridge, "" without a cluster.
 func (s *Spending) add(a *Amounts, bridge string) {
 	s.Amounts.add(a)
 	if bridge != "" {
@@ -81,7 +81,7 @@ func (s *Spending) add(a *Amounts, bridge string) {
 	}
 }
 
-// merge adds a part of the same line.
+// merge adds another part of the same line.
 func (s *Spending) merge(part *Spending) {
 	s.Amounts.add(&part.Amounts)
 	for bridge, a := range part.Bridges {
@@ -89,7 +89,7 @@ func (s *Spending) merge(part *Spending) {
 	}
 }
 
-// ascribe says that a bridge has spent amounts that are in the sum.
+// ascribe adds amounts of the sum to those of a bridge.
 func (s *Spending) ascribe(a *Amounts, bridge string) {
 	if _, known := s.Bridges[bridge]; !known && len(s.Bridges) >= bridgesPerLine {
 		bridge = Others
@@ -102,19 +102,20 @@ func (s *Spending) ascribe(a *Amounts, bridge string) {
 	s.Bridges[bridge] = sum
 }
 
-// clone is a copy that shares nothing.
+// clone returns a deep copy.
 func (s *Spending) clone() *Spending {
 	c := *s
 	c.Bridges = maps.Clone(s.Bridges)
 	return &c
 }
 
-// Others stands for those whose spending is not told apart any more.
+// Others is the name of further principals, runs or bridges, whose spending is added
+// up.
 const Others = "(others)"
 
-// The bounds of the ledger. A space that has reached its bound tells less
-// apart: first no runs, then only models and providers, whose
-// number the configuration bounds.
+// The bounds of the ledger. The lines of a space at its bound have less detail: first
+// without runs, then by models and providers alone, whose number the configuration
+// bounds.
 const (
 	spendingDays     = 92
 	detailedPerDay   = 500    // lines of a space
@@ -122,17 +123,17 @@ const (
 	linesPerSpace    = 20_000 // of all days
 	detailedPerSpace = 10_000 // the same, so that runs leave room for principals
 	unstoredPerSpace = 4096   // lines of all days
-	bridgesPerLine   = 128    // further ones are told as Others
+	bridgesPerLine   = 128    // further ones count as Others
 )
 
-// A ledger adds up spending. Several bridges may share its table: each adds
-// what it has counted since it stored last.
+// A ledger adds up spending. Several bridges may share its table: each adds its amounts
+// since its last store.
 type ledger struct {
-	table  records.Table[Spending] // nil forgets at the end of the process
-	bridge string                  // the bridge of a cluster, "" for one that works alone
+	table  records.Table[Spending] // nil keeps lines in memory alone
+	bridge string                  // id of this bridge in a cluster, "" without a cluster
 	now    func() time.Time
 
-	storing sync.RWMutex // held while a line goes to the table: nobody reads it here and there
+	storing sync.RWMutex // held while a line moves to the table, so that no reader counts it twice
 
 	mu       sync.Mutex
 	since    map[string]*Spending     // not stored yet, by key
@@ -154,7 +155,7 @@ func newLedger(table records.Table[Spending], bridge string, now func() time.Tim
 	}
 }
 
-// load counts the stored lines.
+// load counts the stored lines of each space and day.
 func (l *ledger) load() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,14 +167,13 @@ func (l *ledger) load() {
 	}
 }
 
-// key is the key under which a payment is added up. Keys are bounded, names of models
-// hardly.
+// key is the key of a payment's line. It is bounded, since names of models are hardly.
 func (p *Payment) key() string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{p.Principal.String(), p.Model, p.Provider, string(p.Skill), p.Run}, "\x00")))
 	return p.Day + "/" + hex.EncodeToString(sum[:16])
 }
 
-// book adds a request of a spender.
+// book adds the amounts of a request to its line.
 func (l *ledger) book(p Payment, a Amounts) {
 	p.Day = dayOf(l.now())
 	p.Principal.Space = cmp.Or(p.Principal.Space, protocol.DefaultSpace)
@@ -191,8 +191,8 @@ func (l *ledger) book(p Payment, a Amounts) {
 
 func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// place finds the line of a payment. A new one that would be one too many loses
-// what tells it apart.
+// place finds the line of a payment. A new line beyond a bound loses its principal,
+// skill and run, or its run alone.
 func (l *ledger) place(p *Payment) (key string) {
 	day := spaceDay{p.Principal.Space, p.Day}
 	for {
@@ -218,7 +218,7 @@ func (l *ledger) detailed(day spaceDay) bool {
 	return l.days[day] < detailedPerDay && l.spaces[day.space] < detailedPerSpace
 }
 
-// known reports whether there is a line already.
+// known reports whether there is a line of a key.
 func (l *ledger) known(key string) bool {
 	if l.since[key] != nil || l.going[key] != nil {
 		return true
@@ -240,7 +240,7 @@ func (l *ledger) count(p *Payment, n int) {
 	}
 }
 
-// all are all lines, stored or not. A line may come in two parts.
+// all returns all lines, stored or not. A line may come in two parts.
 func (l *ledger) all() []*Spending {
 	l.storing.RLock()
 	defer l.storing.RUnlock()
@@ -260,8 +260,8 @@ func (l *ledger) all() []*Spending {
 	return lines
 }
 
-// store writes the spending since its last call, and forgets days that
-// are long past.
+// store writes the spending since its last call, and deletes days before the oldest
+// one.
 func (l *ledger) store(ctx context.Context) error {
 	if l.table == nil {
 		return nil
@@ -299,7 +299,7 @@ func (l *ledger) add(ctx context.Context, key string, s *Spending) error {
 	return err
 }
 
-// gone notes that a line was stored, or keeps it for the next time.
+// gone removes a stored line, or keeps it for the next time.
 func (l *ledger) gone(key string, s *Spending, stored bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,7 +315,7 @@ func (l *ledger) gone(key string, s *Spending, stored bool) {
 	l.unstored[s.Principal.Space]++
 }
 
-// oldest is the first day that is kept.
+// oldest is the first kept day.
 func (l *ledger) oldest() string { return dayOf(l.now().AddDate(0, 0, 1-spendingDays)) }
 
 func (l *ledger) forget(ctx context.Context) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The dimensions by which spending can be told apart.
+// The dimensions of spending.
 const (
 	BySpace     = "space"
 	ByPrincipal = "principal"
@@ -20,9 +20,9 @@ const (
 	ByBridge    = "bridge"
 )
 
-// A SpendingQuery chooses spending.
+// A SpendingQuery selects and groups spending.
 type SpendingQuery struct {
-	Since, Until string // days, both included; "" for all that is kept
+	Since, Until string // days, both included; "" for all kept ones
 	By           []string
 	Principal    string // id; "" for all, as the next
 	Model        string
@@ -33,18 +33,18 @@ type SpendingQuery struct {
 	listing.Page
 }
 
-// A SpendingRow is the spending on things that are told apart by the
-// dimensions of a query; those of others are "".
+// A SpendingRow is the spending of one group of a query's dimensions. The fields of
+// other dimensions are "".
 type SpendingRow struct {
 	Day       string           `json:"day,omitempty" doc:"day in UTC, as 2026-11-22"`
-	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"space of who spent it"`
-	Principal string           `json:"principal,omitempty" doc:"id of who spent it; (others) for those whose spending is not told apart"`
+	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"space of the principal"`
+	Principal string           `json:"principal,omitempty" doc:"id of the principal; (others) for the sum of further ones"`
 	Kind      protocol.Kind    `json:"principal_kind,omitempty" doc:"kind of the principal"`
 	Model     string           `json:"model,omitempty" doc:"the model, as callers name it"`
-	Provider  string           `json:"provider,omitempty" doc:"the provider that was asked; absent for answers that cost nothing"`
-	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf was asked; absent for none"`
+	Provider  string           `json:"provider,omitempty" doc:"the provider; absent for answers without a cost"`
+	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf the question was asked; absent for none"`
 	Run       string           `json:"run_id,omitempty" doc:"the run that asked; absent for none"`
-	Bridge    string           `json:"bridge_id,omitempty" doc:"the bridge of a cluster that asked; absent for a bridge that works alone, and for what was spent before bridges were told apart; (others) for the 129th on"`
+	Bridge    string           `json:"bridge_id,omitempty" doc:"the asking bridge of a cluster; absent without a cluster, and for spending recorded by versions without this field; (others) for the 129th on"`
 	Amounts
 }
 
@@ -72,13 +72,13 @@ var spendingOrder = listing.Order[*SpendingRow]{
 	Default: "-cost",
 }
 
-// id tells rows apart.
+// id is the unique key of a row.
 func (r *SpendingRow) id() string {
 	return strings.Join([]string{r.Day, string(r.Space), string(r.Kind), r.Principal, r.Model, r.Provider, string(r.Skill), r.Run, r.Bridge}, "\x00")
 }
 
-// Spending tells a principal its own spending, and in the spaces that
-// it manages that of everybody. Others' spending does not exist for it.
+// Spending returns the spending of a principal, and in the spaces that it manages that
+// of all principals. It excludes all other spending, also from the sums.
 func (s *Service) Spending(who *protocol.Principal, q SpendingQuery) (SpendingResult, error) {
 	rows := make(map[string]*SpendingRow)
 	result := SpendingResult{Rows: []SpendingRow{}, Kept: s.ledger.oldest()}
@@ -120,7 +120,7 @@ func (s *Service) Spending(who *protocol.Principal, q SpendingQuery) (SpendingRe
 	return result, nil
 }
 
-// byBridge tells the parts of a line by the bridges that spent them.
+// byBridge passes the parts of a line to add, by bridge.
 func (s *Spending) byBridge(add func(bridge string, a *Amounts)) {
 	rest := s.Amounts
 	for bridge, a := range s.Bridges {

@@ -10,40 +10,40 @@ import (
 
 // Status is the state of the models that a space may use.
 type Status struct {
-	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if the last request to some provider failed; unavailable if all are left alone; unconfigured without any"`
+	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if the last request to some provider failed; unavailable if the breakers of all are open; unconfigured without providers"`
 	Uptime         float64          `json:"uptime" doc:"seconds since the service started"`
-	ActiveRequests int64            `json:"active_requests" doc:"queries under way, of all spaces; told to administrators"`
+	ActiveRequests int64            `json:"active_requests" doc:"queries under way, of all spaces; for administrators"`
 	Revision       uint64           `json:"revision" doc:"of the configuration"`
-	Cache          *CacheStatus     `json:"cache,omitempty" doc:"answers that are kept for the caller's space; absent without models"`
-	Providers      []ProviderStatus `json:"providers" doc:"those of models that the caller's space may use, in the order of the configuration"`
-	Others         []BridgeStatus   `json:"others,omitempty" doc:"state of them at the other bridges of a cluster, each of which asks by itself; told to administrators"`
+	Cache          *CacheStatus     `json:"cache,omitempty" doc:"cache of answers of the caller's space; absent without models"`
+	Providers      []ProviderStatus `json:"providers" doc:"providers of the models that the caller's space may use, in the order of the configuration"`
+	Others         []BridgeStatus   `json:"others,omitempty" doc:"state of the models at the other bridges of a cluster, each of which has its own connections; for administrators"`
 }
 
 // BridgeStatus is the state of the models at another bridge.
 type BridgeStatus struct {
 	Bridge         string           `json:"bridge_id" doc:"id of the bridge"`
-	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured,silent" doc:"as above; silent if it did not tell in time, and then nothing else is known"`
+	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured,silent" doc:"as above; silent if it did not answer in time, and then the other fields are empty"`
 	ActiveRequests int64            `json:"active_requests" doc:"queries under way there"`
 	Revision       uint64           `json:"revision" doc:"of its configuration"`
-	Providers      []ProviderStatus `json:"providers" doc:"the providers as it sees them"`
+	Providers      []ProviderStatus `json:"providers" doc:"state of the providers at that bridge"`
 }
 
 // ProviderStatus is the state of one provider.
 type ProviderStatus struct {
 	Name           string `json:"name" doc:"name of the provider"`
 	Wire           string `json:"wire" doc:"protocol that it speaks: openai, responses, anthropic or gemini"`
-	Breaker        string `json:"breaker" enum:"closed,open,half-open" doc:"closed when it is used; open when it is left alone; half-open when the next request will tell"`
+	Breaker        string `json:"breaker" enum:"closed,open,half-open" doc:"state of the circuit breaker: closed while the provider is used; open during a pause after failures; half-open when the next request is a probe"`
 	LastError      string `json:"last_error,omitempty" doc:"failure of its last request"`
-	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"time for which it is left alone, in milliseconds"`
-	ActiveRequests int64  `json:"active_requests" doc:"requests under way, of all spaces; told to administrators"`
-	Concurrency    int    `json:"concurrency" doc:"requests that it gets at once at most"`
+	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"rest of the pause, in milliseconds"`
+	ActiveRequests int64  `json:"active_requests" doc:"requests under way, of all spaces; for administrators"`
+	Concurrency    int    `json:"concurrency" doc:"greatest number of concurrent requests"`
 
 	Models  []string `json:"models" doc:"the models that run there, of those that the caller's space may use"`
-	Latency *Latency `json:"latency,omitempty" doc:"time that its answers took, for all spaces; told to administrators; absent if there was none within an hour"`
+	Latency *Latency `json:"latency,omitempty" doc:"times of its answers, for all spaces; for administrators; absent without an answer within an hour"`
 }
 
-// Status tells a principal how the models fare that its space may use. How busy
-// they are, which other spaces make them, it tells administrators.
+// Status returns the state of the models that the space of a principal may use. Their
+// load, which includes that of other spaces, is for administrators alone.
 func (s *Service) Status(who *protocol.Principal) Status {
 	return s.status(who.Unbounded(), string(who.Home()))
 }
@@ -89,7 +89,7 @@ func (s *Service) status(all bool, space string) Status {
 	return r
 }
 
-// health sums up how several providers fare.
+// health sums up the states of several providers.
 type health struct{ all, open, troubled int }
 
 func (h *health) add(state string, last chat.ErrorKind) {
@@ -112,7 +112,7 @@ func (h *health) status() string {
 	return "degraded"
 }
 
-// modelsAt names the models at a provider: all, or those that a space may use.
+// modelsAt lists the models at a provider: all, or those that a space may use.
 func (c *catalog) modelsAt(p *provider, all bool, space string) []string {
 	names := []string{}
 	for _, m := range c.models {

@@ -16,11 +16,11 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// vendors are OpenTelemetry's names of the providers of our wires, unless their
-// addresses say more.
+// vendors are OpenTelemetry's names of providers by wire, for addresses without an
+// entry in hosts.
 var vendors = map[string]string{"openai": "openai", "responses": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
 
-// hosts are OpenTelemetry's names of those who serve at a domain or below it.
+// hosts are OpenTelemetry's names of providers at a domain or below it.
 var hosts = []struct{ domain, vendor string }{
 	{"openai.azure.com", "azure.ai.openai"},
 	{"services.ai.azure.com", "azure.ai.inference"},
@@ -38,7 +38,7 @@ var hosts = []struct{ domain, vendor string }{
 	{"x.ai", "x_ai"},
 }
 
-// vendor is OpenTelemetry's name of a provider.
+// vendor returns OpenTelemetry's name of a provider.
 func vendor(p *ProviderConfig) string {
 	if u, err := url.Parse(p.BaseURL); err == nil {
 		for _, h := range hosts {
@@ -86,7 +86,7 @@ func (s *Service) startSpan(ctx context.Context, m *model, t target, r *chat.Req
 	return s.opts.Tracer.Start(ctx, semconv.Chat+" "+t.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
-// startEmbedding begins the span of texts that become vectors.
+// startEmbedding begins the span of a request for embeddings.
 func (s *Service) startEmbedding(ctx context.Context, m *model, t target) (context.Context, trace.Span) {
 	if s.opts.Tracer == nil {
 		return ctx, nil
@@ -109,8 +109,8 @@ func (s *Service) attributes(operation string, m *model, t target) []attribute.K
 	)
 }
 
-// endSpan ends the span of a question, whose first event came after a while, 0
-// if none did.
+// endSpan ends the span of a question. First is the time until its first event, 0
+// without events.
 func endSpan(span trace.Span, a *chat.Answer, err error, first time.Duration) {
 	if span == nil {
 		return
@@ -127,7 +127,7 @@ func endSpan(span trace.Span, a *chat.Answer, err error, first time.Duration) {
 	tellUsage(span, a.Finish.Usage)
 }
 
-// endEmbedding ends the span of texts that have become vectors, or have not.
+// endEmbedding ends the span of a request for embeddings.
 func endEmbedding(span trace.Span, made *chat.Embeddings, err error) {
 	if span == nil {
 		return
@@ -146,8 +146,8 @@ func failSpan(span trace.Span, err error) {
 	span.SetStatus(codes.Error, kind)
 }
 
-// tellUsage adds the tokens of an answer. Those of caches and of reasoning are
-// told if there are any.
+// tellUsage adds the tokens of an answer to a span, those of caches and of reasoning
+// unless 0.
 func tellUsage(span trace.Span, u chat.Usage) {
 	span.SetAttributes(semconv.InputTokens.Int(u.Input), semconv.OutputTokens.Int(u.Output))
 	for key, n := range map[attribute.Key]int{

@@ -9,11 +9,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Bridges are the processes that spend budgets together (docs/decisions/0036).
+// Bridges are the processes that share budgets (docs/decisions/0036).
 type Bridges interface {
-	// Self is this process, as records name it.
+	// Self is the name of this process in records.
 	Self() string
-	// Alive reports whether a process may still spend, as far as is known.
+	// Alive reports whether a process may still spend. A process that is not known to
+	// have ended may.
 	Alive(process string) bool
 	// Catchup returns once Alive knows of every process that a record had named
 	// before it was called.
@@ -22,22 +23,22 @@ type Bridges interface {
 
 // A part is this bridge's part in a purse that several spend.
 type part struct {
-	held    Quantity // may be spent in the window, including the part that is
-	kept    bool     // the record has its share
-	alone   bool     // nobody else may spend, so that one query may cost more than is left
-	busy    bool     // its share is being changed
-	touched bool     // there were queries since the record was told last
+	held    Quantity // share of the window, including the spent part
+	kept    bool     // the record holds the share
+	alone   bool     // no other process may spend, so one query may cost more than the rest
+	busy    bool     // the record is being changed
+	touched bool     // there were queries since the last change of the record
 	waiting int      // queries that wait for other bridges' parts
 }
 
-// A shortage is a query's lack in a purse: it needs need, and would use wish.
+// A shortage is a purse with too little for a query: need is its least demand, wish its
+// full one.
 type shortage struct {
 	boundedPurse
 	need, wish Quantity
 }
 
-// share has the treasury spend together with other bridges. It is called before the
-// table is loaded.
+// share sets the bridges that share the budgets. Call it before the table is loaded.
 func (t *treasury) share(b Bridges) {
 	t.bridges = b
 	t.table.OnChange(func(_ string, _, now *Spent) {
@@ -52,12 +53,11 @@ func (t *treasury) share(b Bridges) {
 
 func (t *treasury) self() string { return t.bridges.Self() }
 
-// hurry has this bridge give back the parts that it does not need. It does not
-// block.
+// hurry has this bridge release the parts that it does not need. It does not block.
 func (t *treasury) hurry() {
 	select {
 	case t.asked <- struct{}{}:
-	default: // it will
+	default: // a release is pending already
 	}
 }
 
@@ -67,8 +67,8 @@ func (t *treasury) record(key string) *Spent {
 	return stored
 }
 
-// running is the window that runs for all bridges: the stored one, if the clock of
-// another bridge is ahead.
+// running is the running window of all bridges: the stored one, if the clock of another
+// bridge is ahead.
 func (t *treasury) running(key string, from, to time.Time) (time.Time, time.Time) {
 	if stored := t.record(key); stored != nil && stored.From.After(from) {
 		return stored.From, stored.To
@@ -76,11 +76,11 @@ func (t *treasury) running(key string, from, to time.Time) (time.Time, time.Time
 	return from, to
 }
 
-// others is the record of a purse in its window.
+// others returns the record of a purse in its window.
 func (t *treasury) others(p *purse) *Spent { return t.record(p.key).during(p.From, p.To) }
 
 // lacking lists the purses in which this bridge holds too little for the demand of a
-// query. It is called with the mutex.
+// query. The caller holds the mutex.
 func (t *treasury) lacking(purses []boundedPurse, d demand, need Quantity) (lacking []shortage) {
 	if t.bridges == nil {
 		return nil
@@ -98,9 +98,9 @@ func (t *treasury) lacking(purses []boundedPurse, d demand, need Quantity) (lack
 	return lacking
 }
 
-// need is a query's least demand, and the answer in it, 0 if nothing bounds it. One
-// bridge of several does not begin a query whose answer could have a few words alone
-// while others hold the rest.
+// need is a query's least demand, and the tokens of the answer in it, 0 if the answer
+// is unbounded. In a cluster the least answer prevents a query with an answer of a few
+// words while other bridges hold the rest.
 func (t *treasury) need(purses []boundedPurse, d demand) (need Quantity, answer int64) {
 	if d.open && t.bridges != nil {
 		for _, p := range purses {
@@ -113,17 +113,17 @@ func (t *treasury) need(purses []boundedPurse, d demand) (need Quantity, answer 
 	return Quantity{Tokens: max(d.tokens+answer, 1), Cost: d.cost(answer), Requests: 1}, answer
 }
 
-// errWindow says that the window of a purse is over.
+// errWindow is the error of a change after the window of a purse.
 var errWindow = errors.New("the window is over")
 
-// extend takes the lack of purses out of the rest. It reports false if one has to
-// wait for parts that others hold.
+// extend extends the shares of purses from the rest of their budgets. It reports false
+// if the query must wait for parts that other bridges hold.
 func (t *treasury) extend(ctx context.Context, lacking []shortage) (enough bool, err error) {
 	enough = true
 	for _, s := range lacking {
 		ok, err := t.extendOne(ctx, s)
 		if err != nil {
-			return false, protocol.Wrap(protocol.StoreUnavailable, err, "what this bridge holds of a budget is used up, and it can get no more of it at the moment")
+			return false, protocol.Wrap(protocol.StoreUnavailable, err, "this bridge's share of a budget is used up, and it cannot be extended at the moment")
 		}
 		enough = enough && ok
 	}
@@ -172,7 +172,7 @@ func (t *treasury) extendOne(ctx context.Context, s shortage) (enough bool, err 
 	return !short, nil
 }
 
-// change changes the record of a purse. edit is called with the mutex.
+// change edits the record of a purse. edit is called with the mutex held.
 func (t *treasury) change(ctx context.Context, p *purse, edit func(old *Spent) (*Spent, error)) (*Spent, error) {
 	stored, _, err := records.Change(ctx, t.table, p.key, func(old *Spent, _ uint64) (*Spent, error) {
 		t.mu.Lock()
@@ -182,8 +182,8 @@ func (t *treasury) change(ctx context.Context, p *purse, edit func(old *Spent) (
 	return stored, err
 }
 
-// keeps notes whether the record has a share of this bridge. It is called with the
-// mutex.
+// keeps records whether the stored record has a share of this bridge. The caller holds
+// the mutex.
 func (t *treasury) keeps(p *purse, stored *Spent) {
 	p.kept = false
 	if stored != nil {
@@ -191,8 +191,8 @@ func (t *treasury) keeps(p *purse, stored *Spent) {
 	}
 }
 
-// more is the part that a purse can get of the rest. alone says that one query may
-// cost more than that, short that it has to wait. It is called with the mutex.
+// more is the part of the rest that a purse can get. alone is true if one query may
+// cost more than that, short if the query must wait. The caller holds the mutex.
 func (t *treasury) more(s *shortage, record *Spent) (more Quantity, alone, short bool) {
 	t.missed(s.purse, record)
 	left := s.limit.minus(record.taken(t.self())).minus(s.held.atLeast(s.Quantity))
@@ -214,32 +214,32 @@ func (t *treasury) more(s *shortage, record *Spent) (more Quantity, alone, short
 			more.Cost, short = max(left.Cost, 0), short || !alone
 		}
 	}
-	if short { // others may have use for it meanwhile
+	if short { // other bridges may use it meanwhile
 		return Quantity{}, false, true
 	}
 	return more, alone, false
 }
 
-// missed notices that others have ended this bridge's share: they have counted all
-// that it held as spent. It is called with the mutex.
+// missed resets a purse whose share other bridges have ended: they have counted all of
+// it as spent. The caller holds the mutex.
 func (t *treasury) missed(p *purse, record *Spent) {
 	if _, there := record.Shares[t.self()]; p.kept && !there {
 		p.Quantity, p.held, p.kept, p.alone = Quantity{}, Quantity{}, false, false
 	}
 }
 
-// awaits counts queries that begin or end to wait for purses.
+// awaits adds more to the number of queries that wait for purses.
 func (t *treasury) awaits(lacking []shortage, more int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range lacking {
 		s.waiting += more
-		s.touched = true // the record is told that nobody waits
+		s.touched = true // the record is to be updated
 	}
 }
 
-// tell writes this bridge's spending and unneeded parts to the records, and ends
-// shares of bridges that have ended. When leaving it ends its own.
+// tell writes this bridge's spending to the records, releases unneeded parts, and ends
+// shares of bridges that have ended. With leaving it ends its own.
 func (t *treasury) tell(ctx context.Context, leaving bool) error {
 	var errs []error
 	for _, p := range t.untold(leaving) {
@@ -256,8 +256,8 @@ func (t *treasury) leave(ctx context.Context) error {
 	return t.tell(ctx, true)
 }
 
-// untold are the purses that records are to be told of. Those of windows that are
-// over are forgotten.
+// untold returns the purses whose records are to be updated. It removes purses of
+// windows that are over.
 func (t *treasury) untold(leaving bool) (purses []*purse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,7 +293,7 @@ func (t *treasury) orphaned(record *Spent) bool {
 	return record.Wanted != "" && record.Wanted != t.self() && !t.bridges.Alive(record.Wanted)
 }
 
-// tellOne tells the record of a purse.
+// tellOne updates the record of a purse.
 func (t *treasury) tellOne(ctx context.Context, p *purse, leaving bool) error {
 	t.mu.Lock()
 	orphaned := t.orphaned(t.others(p))
@@ -354,9 +354,9 @@ func (t *treasury) told(p *purse) {
 	t.wake()
 }
 
-// shrink gives up the part that this bridge holds and that no query under way may
-// spend, if there was no query since the last time or if another bridge lacks it. It
-// is called with the mutex.
+// shrink releases the part of a share that is neither spent nor reserved, if there was
+// no query since the last time or if another bridge lacks it. The caller holds the
+// mutex.
 func (t *treasury) shrink(p *purse, leaving bool) {
 	wanted := t.others(p).Wanted
 	if p.touched && !leaving && (wanted == "" || wanted == t.self()) {

@@ -8,12 +8,13 @@ import (
 
 type askKey struct{}
 
-// WithAsker has whoever made the calls under a context be asked meanwhile.
+// WithAsker returns a context whose calls of tools can ask their caller for input by an
+// asker.
 func WithAsker(ctx context.Context, a commands.Asker) context.Context {
 	return context.WithValue(ctx, askKey{}, a)
 }
 
-// AskerOf asks whoever made the call of a context, nil if nobody can be asked.
+// AskerOf returns the asker of a call's context, nil if its caller cannot be asked.
 func AskerOf(ctx context.Context) commands.Asker {
 	a, _ := ctx.Value(askKey{}).(commands.Asker)
 	return a

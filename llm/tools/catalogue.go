@@ -10,15 +10,14 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Catalogue is every tool there is, from all sources. It is safe for use by
-// many goroutines.
+// A Catalogue holds the tools of all sources. It is safe for use by many goroutines.
 type Catalogue struct {
 	sources []Source
 	law     Law // nil for none
 
 	mu     sync.Mutex
-	boxes  []*selection // made lately, the latest first
-	judged []*judgment  // lately, the latest first
+	boxes  []*selection // recent ones, the latest first
+	judged []*judgment  // recent ones, the latest first
 }
 
 // A Finder is a [Source] that finds a tool without listing all.
@@ -29,18 +28,17 @@ type Finder interface {
 	Find(ctx context.Context, env Environment, name string) (*Tool, bool)
 }
 
-// New makes a catalogue. When two sources have a tool of the same name, the
-// one that stands first has it; so those that others can add to come last.
+// New returns a catalogue of sources. Of two tools with the same name that of the
+// earlier source counts, so sources that other principals can add to come last.
 func New(sources ...Source) *Catalogue { return &Catalogue{sources: sources} }
 
-// With returns the catalogue with sources of one's own, which stand before
-// the others.
+// With returns the catalogue with further sources, which precede the others.
 func (c *Catalogue) With(sources ...Source) *Catalogue {
 	return New(slices.Concat(sources, c.sources)...).Under(c.law)
 }
 
-// Revision changes whenever anybody's tools may have changed; "" is never the
-// same as before.
+// Revision changes whenever the tools of any principal may have changed; "" is unequal
+// to every revision, itself included.
 func (c *Catalogue) Revision() string {
 	var all []byte
 	if c.law != nil {
@@ -56,15 +54,15 @@ func (c *Catalogue) Revision() string {
 	return string(all)
 }
 
-// Select returns the tools that the environment's principal may call and
-// whose names fit one of the patterns: "*", "thermostat.*", a name. A name
-// without * that there is no tool of is 3001. What no model may call, by its own
-// declaration or by law, is left out, unless a person runs the tools; by its
-// name it is 2003.
+// Select returns the tools that the environment's principal may call and whose names
+// fit one of the patterns: "*", "thermostat.*", a name. The error for a name without *
+// and without a tool is 3001. Tools that no model may call, by their declaration or by
+// law, are left out, unless a person runs the tools; the error for the name of one is
+// 2003.
 //
-// A source that fails is left out, and so is a tool that is declared wrongly
-// or whose name another has; [Toolbox.Warnings] tells. Selecting the same
-// again gives the same toolbox.
+// A source that fails is left out, and so is a tool with a faulty declaration or with
+// the name of another one; [Toolbox.Warnings] lists them. An equal selection returns
+// the same toolbox.
 func (c *Catalogue) Select(ctx context.Context, env Environment, patterns []string) (*Toolbox, error) {
 	s := selection{patterns: patterns, byHand: env.ByHand}
 	if !c.named(ctx, env, &s) {
@@ -86,7 +84,7 @@ func (c *Catalogue) Select(ctx context.Context, env Environment, patterns []stri
 	return box, nil
 }
 
-// list gathers all tools that a principal may see.
+// list adds all tools that a principal may see to a selection.
 func (c *Catalogue) list(ctx context.Context, env Environment, s *selection) error {
 	for _, source := range c.sources {
 		tools, err := source.Tools(ctx, env)
@@ -102,8 +100,9 @@ func (c *Catalogue) list(ctx context.Context, env Environment, s *selection) err
 	return nil
 }
 
-// named gathers tools whose names are given in full from sources that find
-// them without listing all. It reports false if that is not enough.
+// named adds the tools of a selection by full names alone, from sources that find them
+// without listing all. It reports false if a pattern is no full name, or a name is not
+// found so.
 func (c *Catalogue) named(ctx context.Context, env Environment, s *selection) bool {
 	if len(s.patterns) == 0 {
 		return true

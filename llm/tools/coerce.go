@@ -10,10 +10,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// takesNull reports whether null is a value of the node.
+// takesNull reports whether the node accepts null.
 func (n *node) takesNull() bool { return n == nil || n.nullable || n.kind == anyKind }
 
-// value reads a value and brings it to what the node says.
+// value reads a value and coerces it to the type of the node.
 func (p *parser) value(n *node) (any, bool) {
 	if n == nil {
 		n = &node{}
@@ -34,7 +34,7 @@ func (p *parser) value(n *node) (any, bool) {
 	return p.literalValue(n)
 }
 
-// objectValue reads an object where the node is wanted.
+// objectValue reads an object as a value of the node.
 func (p *parser) objectValue(n *node) (any, bool) {
 	switch {
 	case n.kind == objectKind || n.kind == anyKind:
@@ -45,7 +45,7 @@ func (p *parser) objectValue(n *node) (any, bool) {
 	return p.otherwise(n)
 }
 
-// arrayValue reads an array where the node is wanted.
+// arrayValue reads an array as a value of the node.
 func (p *parser) arrayValue(n *node) (any, bool) {
 	if n.kind != listKind && n.kind != anyKind {
 		return p.otherwise(n)
@@ -62,7 +62,7 @@ func (p *parser) arrayValue(n *node) (any, bool) {
 	return list, ok
 }
 
-// wrapped reads a value alone as a list of it.
+// wrapped reads a single value as a list of one.
 func (p *parser) wrapped(n *node) (any, bool) {
 	p.note(noteWrapped)
 	p.out = append(p.out, '[')
@@ -101,8 +101,8 @@ func (p *parser) members(n *node) (any, bool) {
 	return all, ok
 }
 
-// otherwise reads an object or an array where something else is wanted. Text
-// is kept as it stands.
+// otherwise reads an object or an array as a value of another type. A string gets its
+// JSON text.
 func (p *parser) otherwise(n *node) (any, bool) {
 	start := p.pos
 	if !p.skip() {
@@ -111,7 +111,7 @@ func (p *parser) otherwise(n *node) (any, bool) {
 	return p.literalFor(n, p.data[start:p.pos]), true
 }
 
-// literalValue reads a number, a boolean or null where the node is wanted.
+// literalValue reads a number, a boolean or null as a value of the node.
 func (p *parser) literalValue(n *node) (any, bool) {
 	if n.kind == listKind && n.wrap {
 		return p.wrapped(n)
@@ -123,7 +123,7 @@ func (p *parser) literalValue(n *node) (any, bool) {
 	return p.literalFor(n, text), true
 }
 
-// literalFor makes of a text that is no string what the node says.
+// literalFor coerces the text of a literal to the type of the node.
 func (p *parser) literalFor(n *node, text []byte) any {
 	first := text[0]
 	number := first == '-' || '0' <= first && first <= '9'
@@ -149,7 +149,7 @@ func (p *parser) literalFor(n *node, text []byte) any {
 	return nil
 }
 
-// stringValue reads a string where the node is wanted.
+// stringValue reads a string as a value of the node.
 func (p *parser) stringValue(n *node) (any, bool) {
 	start := p.pos
 	text, ok := p.stringToken()
@@ -191,7 +191,7 @@ func (p *parser) holds(text string, bracket byte) bool {
 	return inner.space() && inner.peek() == bracket && inner.skip() && inner.atEnd()
 }
 
-// again reads JSON in a string where an object or a list is wanted.
+// again reads the JSON in a string as an object or a list.
 func (p *parser) again(n *node, text string, bracket byte) any {
 	if !p.holds(text, bracket) {
 		p.misfit("%.80q is not %s", text, n.kind)
@@ -202,7 +202,7 @@ func (p *parser) again(n *node, text string, bracket byte) any {
 	p.data, p.pos = []byte(text), 0
 	p.space()
 	v, ok := p.value(n)
-	if !ok { // nested deeper than it may be, together with what it is in
+	if !ok { // nested too deeply, together with the enclosing arguments
 		p.misfit("is %s", p.wrong)
 		p.wrong = ""
 	}
@@ -210,7 +210,7 @@ func (p *parser) again(n *node, text string, bracket byte) any {
 	return v
 }
 
-// token takes a text, brought to one that is allowed if not all are.
+// token accepts a text, converted to an allowed token if there are tokens.
 func (p *parser) token(n *node, text string) any {
 	token, ok := n.tokens.find(text)
 	if !ok && len(text) > 1 && text[0] == '"' { // written as a string twice
@@ -233,7 +233,7 @@ func (p *parser) token(n *node, text string) any {
 	return token
 }
 
-// booleanOf takes 0 or 1 for a boolean.
+// booleanOf converts 0 or 1 to a boolean.
 func (p *parser) booleanOf(text []byte) any {
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || f != 0 && f != 1 {
@@ -260,7 +260,7 @@ func (p *parser) booleanIn(text string) any {
 	return nil
 }
 
-// number takes a number, and writes it as it stands.
+// number accepts a number, and writes it unchanged.
 func (p *parser) number(text []byte) any {
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || !finite(f) {
@@ -271,7 +271,7 @@ func (p *parser) number(text []byte) any {
 	return f
 }
 
-// numberIn takes a number that was written as a string.
+// numberIn converts a string to a number.
 func (p *parser) numberIn(n *node, text string) any {
 	digits := strings.TrimPrefix(strings.TrimSpace(text), "+")
 	if digits == "" || numberLength([]byte(digits)) != len(digits) {
@@ -286,7 +286,7 @@ func (p *parser) numberIn(n *node, text string) any {
 	return p.number([]byte(digits))
 }
 
-// integer takes a number, cut off at the point.
+// integer accepts a number, truncated to an integer.
 func (p *parser) integer(n *node, text string) any {
 	i, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -313,7 +313,7 @@ func (p *parser) integer(n *node, text string) any {
 	return i
 }
 
-// timestamp takes a point in time, and writes it as it stands.
+// timestamp accepts a point in time, and writes it unchanged.
 func (p *parser) timestamp(text string) any {
 	if !isTimestamp(text) {
 		p.misfit("%.80q is not an ISO 8601 timestamp", text)

@@ -13,13 +13,13 @@ import (
 // The bounds of a declaration.
 const (
 	maxName        = 256  // characters
-	maxDescription = 4096 // characters of one's own tools
-	maxForeign     = 512  // characters of a text that came from a skill or a server
+	maxDescription = 4096 // characters, of a trusted tool
+	maxForeign     = 512  // characters, of a text from a skill or a server
 	maxParameters  = 256
 	maxEnum        = 1000
 )
 
-// Check names the fault of a declaration, and its oddities.
+// Check returns the fault of a declaration as an error, and warnings of its oddities.
 func (d *Declaration) Check() (warnings []string, err error) {
 	if reason := checkName(d.Name, maxName); reason != "" {
 		return nil, fmt.Errorf("tool %.60q: the name %s", d.Name, reason)
@@ -56,7 +56,7 @@ func (d *Declaration) Check() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// checkName names the fault of a name.
+// checkName returns the fault of a name, "" for none.
 func checkName(name string, longest int) string {
 	switch {
 	case name == "":
@@ -75,8 +75,7 @@ func checkName(name string, longest int) string {
 	return ""
 }
 
-// invisible reports whether a character shows nothing, or changes how others
-// show.
+// invisible reports whether a character is invisible, or changes the display of others.
 func invisible(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r)
 }

@@ -21,32 +21,32 @@ import (
 // An Executor runs the calls of a model. Zero fields mean the defaults. It is
 // safe for use by many goroutines and must not be copied while it is used.
 type Executor struct {
-	Gate     Gate          // nil refuses whatever has RiskAsk
-	Parallel int           // tools that only read, run at once; default 8
-	Timeout  time.Duration // of a call whose tool says nothing; default DefaultTimeout
-	Attempts int           // to run a call that failed in passing; default 3
+	Gate     Gate          // nil refuses calls with RiskAsk
+	Parallel int           // concurrent calls of tools that only read; default 8
+	Timeout  time.Duration // of a call whose tool declares none; default DefaultTimeout
+	Attempts int           // at a call with transient failures; default 3
 	Backoff  time.Duration // before the second attempt, doubled for each further one; default 250 ms
 	MaxText  int           // bytes of a result that the model reads; default 64 KiB
 	MaxDepth int           // calls within calls; default MaxDepth
 	Log      *slog.Logger  // nil for none
 	Tracer   trace.Tracer  // nil traces nothing
-	// Record, unless nil, is told what became of every call. It must not keep
-	// the result.
+	// Record is called with the result of every call. It must not retain the result.
+	// Optional.
 	Record func(ctx context.Context, env Environment, r *Result)
 }
 
-// MaxDepth is the depth to which calls of tools may be nested if nobody says otherwise:
-// a model that calls a skill that asks a model that calls a skill is two deep.
+// MaxDepth is the default limit of nested calls of tools: a model that calls a skill
+// that asks a model that calls a skill is two deep.
 const MaxDepth = 4
 
-// grace is the time that a tool may take to notice that its time is over. It may
-// know better than its caller what became of the call.
+// grace is the time for a tool to return after the end of its context. The tool may
+// know the outcome of the call, which its caller does not.
 const grace = time.Second
 
-// Execute runs the calls of one turn and returns what became of each, in the
-// order of the calls. Tools that only read run side by side, others alone and
-// in the order of the calls. It never fails: whatever goes wrong is a result
-// that the model can read. When ctx ends, the calls not yet run are Skipped.
+// Execute runs the calls of one turn and returns their results, in the order of the
+// calls. Tools that only read run side by side, others alone and in the order of the
+// calls. Every failure is a result that the model can read. When ctx ends, the calls
+// not yet run are Skipped.
 func (e *Executor) Execute(ctx context.Context, box *Toolbox, env Environment, calls []*chat.ToolCall) []Result {
 	results := make([]Result, len(calls))
 	t := turn{e: e, box: box, env: env}
@@ -68,7 +68,7 @@ type turn struct {
 	waits bool // a call waits for an approval
 }
 
-// together is the number of calls, from the first on, that may run side by side.
+// together is the number of calls at the beginning of a list that may run side by side.
 func (t *turn) together(calls []*chat.ToolCall) int {
 	for i, c := range calls {
 		if tool, ok := t.box.Find(c.Name); ok && tool.Effect != commands.Read {
@@ -100,7 +100,7 @@ func (t *turn) run(ctx context.Context, calls []*chat.ToolCall, results []Result
 	running.Wait()
 }
 
-// one takes one call to its result.
+// one returns the result of one call.
 func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	began := time.Now()
 	r := Result{CallID: c.ID, Name: c.Name, Arguments: written(c)}
@@ -123,7 +123,7 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	t.waits = t.waits || r.Status == Waiting
 	t.mu.Unlock()
 	if r.Status == Waiting {
-		return r // nothing has become of it yet
+		return r // there is no outcome to record yet
 	}
 	if t.e.Record != nil {
 		t.e.Record(ctx, t.env, &r)
@@ -131,7 +131,7 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	return r
 }
 
-// traced takes a call to its result within a span.
+// traced fills in the result of a call, within a span.
 func (t *turn) traced(ctx context.Context, c *chat.ToolCall, r *Result) {
 	env := t.env
 	ctx, span := t.e.startSpan(ctx, &env, c)
@@ -194,7 +194,7 @@ func (t *turn) attempt(ctx context.Context, env Environment, c *chat.ToolCall, r
 	defer cancel()
 	x.again = func(ctx context.Context) (*Tool, *Execution, error) { return t.again(ctx, tool, x) }
 	err = t.e.admit(inner, tool, x)
-	r.Arguments = x.ArgumentsJSON // as they were judged
+	r.Arguments = x.ArgumentsJSON // the arguments that were judged
 	if question, ok := errors.AsType[*Question](err); ok {
 		r.Status, r.Question = Waiting, question
 		return
@@ -219,8 +219,8 @@ func (t *turn) attempt(ctx context.Context, env Environment, c *chat.ToolCall, r
 	t.e.finish(r, out)
 }
 
-// Preview is a call as it would be judged now, with its tool as it is now. It is
-// neither judged nor made.
+// Preview returns a call in the form in which it would be judged now, with the current
+// declaration of its tool. The call is neither judged nor made.
 func (e *Executor) Preview(ctx context.Context, box *Toolbox, env Environment, c *chat.ToolCall) (*Tool, *Execution, error) {
 	tool, ok := box.Find(c.Name)
 	if !ok {
@@ -245,7 +245,7 @@ func (e *Executor) Preview(ctx context.Context, box *Toolbox, env Environment, c
 	return tool.withRisk(x.Risk), x, nil
 }
 
-// again is a call with its tool as it is now, judged anew.
+// again returns a call with the current declaration of its tool, resolved anew.
 func (t *turn) again(ctx context.Context, tool *Tool, x *Execution) (*Tool, *Execution, error) {
 	now, err := t.box.today(ctx, t.env, tool)
 	if err != nil {
@@ -269,7 +269,7 @@ func rawOf(c *chat.ToolCall) []byte {
 	return c.Args
 }
 
-// admit says why a call may not be run.
+// admit returns the error of a call that may not run. It may wait for an approval.
 func (e *Executor) admit(ctx context.Context, tool *Tool, x *Execution) (err error) {
 	most := e.MaxDepth
 	if most <= 0 {
@@ -295,17 +295,17 @@ func (e *Executor) admit(ctx context.Context, tool *Tool, x *Execution) (err err
 	case e.Gate != nil:
 		return e.Gate(ctx, tool.withRisk(x.Risk), x)
 	case x.Risk == RiskAsk:
-		return protocol.Errorf(protocol.PermissionDenied, "the tool %q needs an approval, and nobody can be asked here", tool.Name)
+		return protocol.Errorf(protocol.PermissionDenied, "the tool %q needs an approval, and there is no decider here", tool.Name)
 	}
 	return nil
 }
 
-// notForModels is the error of a call that a model made and no model may make.
+// notForModels is the error of a model's call of a tool that no model may call.
 func notForModels(tool *Tool) error {
 	return protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model", tool.Name)
 }
 
-// withRisk is the tool for one call, whose risk may be more than is declared.
+// withRisk returns a tool for one call, whose risk may be higher than the declared one.
 func (t *Tool) withRisk(risk string) *Tool {
 	if risk == t.Risk {
 		return t
@@ -315,8 +315,8 @@ func (t *Tool) withRisk(risk string) *Tool {
 	return one
 }
 
-// insist runs a call, again if it failed in passing and may be repeated; each
-// time only if the tool is still what it was.
+// insist runs a call, and repeats it after a transient failure if it may be repeated.
+// Each attempt requires that the tool is unchanged.
 func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution, unchanged func() error) (out Output, err error) {
 	attempts, pause := e.Attempts, e.Backoff
 	if attempts <= 0 {
@@ -339,7 +339,7 @@ func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution, unchang
 			wait = max(wait, e.RetryAfter())
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-			return out, err // which says more than that the time was over
+			return out, err // more informative than a timeout
 		}
 		select {
 		case <-time.After(wait):
@@ -350,7 +350,7 @@ func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution, unchang
 	}
 }
 
-// run runs a call once and waits for it no longer than ctx, and a little.
+// run runs a call once. It waits for it until ctx ends, and grace longer.
 func (e *Executor) run(ctx context.Context, tool *Tool, x *Execution) (Output, error) {
 	if tool.Prompt {
 		return e.call(ctx, tool, x)
@@ -389,7 +389,7 @@ func (e *Executor) call(ctx context.Context, tool *Tool, x *Execution) (out Outp
 	return tool.Run(ctx, x)
 }
 
-// panicked is the error of a panic. What it was is for the log alone.
+// panicked logs a panic and returns an error for callers, without its details.
 func (e *Executor) panicked(x *Execution, value any) error {
 	if e.Log != nil {
 		e.Log.Error("a tool panicked", "tool", x.Name, "trace_id", x.TraceID, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
@@ -397,7 +397,7 @@ func (e *Executor) panicked(x *Execution, value any) error {
 	return protocol.Errorf(protocol.Internal, "the tool is broken")
 }
 
-// inTime is the error of a call, which may have run out of time.
+// inTime returns the error of a call, as a timeout if its time was over.
 func inTime(ctx context.Context, err error, timeout time.Duration) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return protocol.Errorf(protocol.TimedOut, "timed out after %v; whether it has taken effect is not known", timeout)

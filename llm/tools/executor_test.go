@@ -114,7 +114,7 @@ func TestWhateverHappensIsAResult(t *testing.T) {
 		{"strict", `{"n":"1"}`, "Error: Invalid arguments for the tool \"strict\": n: string coerced to integer.\nThe arguments were: {\"n\":\"1\"}\nThey must fit: {\"additionalProperties\":false,\"properties\":{\"n\":{\"type\":\"integer\"}},\"type\":\"object\"}", Failed, protocol.InvalidParameter},
 		{"forgiving", `{"n":"x"}`, `n: "x" is not an integer of {"n":"x"}: {}`, Success, ""},
 		{"denied", ``, `Error: the tool "denied" may not be called by a model: it declares the risk "deny" (code 2003)`, Failed, protocol.PermissionDenied},
-		{"risky", ``, `Error: the tool "risky" needs an approval, and nobody can be asked here (code 2003)`, Failed, protocol.PermissionDenied},
+		{"risky", ``, `Error: the tool "risky" needs an approval, and there is no decider here (code 2003)`, Failed, protocol.PermissionDenied},
 		{"fin", ``, `Error: Tool "fin" not found. Did you mean "fine"?`, Failed, protocol.NotFound},
 		{"xyzzy.plugh", ``, `Error: Tool "xyzzy.plugh" not found.`, Failed, protocol.NotFound},
 		{"fine", `{"n":`, "Error: Invalid arguments for the tool \"fine\": json_parse_error:unexpected end at offset 5.\nThe arguments were: {\"n\":\nThey must fit: {\"additionalProperties\":false,\"properties\":{},\"type\":\"object\"}", Failed, protocol.InvalidParameter},

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// JSONSchema is the schema (2020-12) of the arguments: always that of an
-// object, and of one without further members if the tool declares its own
-// parameters. The texts of one that came from elsewhere are bounded.
+// JSONSchema is the schema (2020-12) of the arguments. It describes an object, without
+// further members if the tool declares its own parameters. The texts of an untrusted
+// tool's schema are bounded.
 func (d *Declaration) JSONSchema() json.RawMessage {
 	doc := d.schema()
 	if doc == nil {
@@ -20,7 +20,7 @@ func (d *Declaration) JSONSchema() json.RawMessage {
 	return marshal(doc)
 }
 
-// schema is the schema as a document, nil if it is none.
+// schema returns the schema as a document, nil if it is not an object.
 func (d *Declaration) schema() map[string]any {
 	if len(d.Schema) == 0 {
 		return declaredSchema(d.Parameters)
@@ -43,7 +43,7 @@ func (d *Declaration) schema() map[string]any {
 		object["type"] = "object"
 	}
 	if _, ok := object["properties"]; !ok {
-		object["properties"] = map[string]any{} // some providers insist
+		object["properties"] = map[string]any{} // required by some providers
 	}
 	return object
 }
@@ -65,12 +65,12 @@ func declaredSchema(list []Parameter) map[string]any {
 	return doc
 }
 
-// schema is that of one parameter.
+// schema is the schema of one parameter.
 func (p *Parameter) schema() map[string]any {
 	s := p.valueSchema()
 	switch p.Cardinality {
 	case Optional:
-		if p.Required { // must be there, as null at least
+		if p.Required { // must be present, as null at least
 			orNull(s)
 		}
 	case List:
@@ -87,7 +87,7 @@ func (p *Parameter) schema() map[string]any {
 	return s
 }
 
-// valueSchema is that of one of its values.
+// valueSchema is the schema of one value of the parameter.
 func (p *Parameter) valueSchema() map[string]any {
 	s := map[string]any{"type": "string"}
 	switch p.Kind {
@@ -121,7 +121,7 @@ func (p *Parameter) valueSchema() map[string]any {
 	return s
 }
 
-// marshal writes a document that was made here or decoded.
+// marshal encodes a document of JSON values, which cannot fail.
 func marshal(doc any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -177,7 +177,7 @@ func (p *Parameter) typeText() string {
 	return string(p.Kind)
 }
 
-// text is all there is to say about a parameter.
+// text is the description of a parameter, with its allowed values and its example.
 func (p *Parameter) text() string {
 	parts := []string{}
 	if p.Description != "" {
@@ -192,16 +192,15 @@ func (p *Parameter) text() string {
 	return strings.Join(parts, "; ")
 }
 
-// cell makes a text fit a cell of a table.
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", "").Replace(text)
 }
 
-// StrictSchema is the schema in the strict variant that some providers hold
-// their models to: every member is required, those that need not be there may
-// be null instead, and there are no others. It reports false if the arguments
-// cannot be described like that, or only with what not every such provider
-// understands: one of them would refuse the whole question.
+// StrictSchema is the schema in the strict variant that some providers enforce: every
+// member is required, optional members may be null, and there are no others. It reports
+// false if the arguments cannot be described so, or only with keywords that not every
+// such provider understands, since a provider refuses the whole request then.
 func (d *Declaration) StrictSchema() (json.RawMessage, bool) {
 	doc := d.schema()
 	members := 0
@@ -211,12 +210,12 @@ func (d *Declaration) StrictSchema() (json.RawMessage, bool) {
 	return marshal(doc), true
 }
 
-// strictWords are the keywords that the strict variant knows everywhere.
+// strictWords are the keywords of the strict variant at all providers.
 var strictWords = []string{
 	"type", "properties", "required", "additionalProperties", "items", "enum", "const", "description", "title",
 }
 
-// droppedWords say nothing that must hold.
+// droppedWords are keywords without constraints, which are removed.
 var droppedWords = []string{"examples", "default", "$comment", "deprecated", "readOnly", "writeOnly"}
 
 // The bounds of a strict schema.
@@ -257,7 +256,7 @@ func strictObject(s map[string]any, depth int, members *int) bool {
 		return false
 	}
 	if s["additionalProperties"] == nil && (depth > 0 || len(properties) == 0) {
-		return false // may have others, and means it
+		return false // further members are intended
 	}
 	if *members += len(properties); *members > maxStrictMembers {
 		return false
@@ -278,7 +277,7 @@ func strictObject(s map[string]any, depth int, members *int) bool {
 	return true
 }
 
-// orNull lets a value be null too.
+// orNull adds null to the values of a schema, if it can be added.
 func orNull(s map[string]any) bool {
 	if _, ok := s["const"]; ok {
 		return false

@@ -16,8 +16,8 @@ type Class uint8
 
 // The classes.
 const (
-	FedBack Class = iota // told to the model, which may try something else
-	Passing              // tried again after a pause, if that can do no harm, and then told to the model
+	FedBack Class = iota // returned to the model, which may try another call
+	Passing              // transient: repeated after a pause, if that can do no harm, and then returned to the model
 	Fatal                // ends the turn: no other call can succeed either
 )
 
@@ -34,8 +34,8 @@ func ClassOf(err error) Class {
 	return FedBack
 }
 
-// mayRepeat reports whether a call that failed may be made again: nothing has
-// happened, or it does not matter.
+// mayRepeat reports whether a failed call may be repeated: it had no effect, or
+// repeating its effect does no harm.
 func mayRepeat(t *Tool, err error) bool {
 	if ClassOf(err) != Passing {
 		return false
@@ -44,10 +44,10 @@ func mayRepeat(t *Tool, err error) bool {
 	return t.Idempotent || t.Effect == commands.Read || code == protocol.Busy || code == protocol.RateLimited
 }
 
-// maxText is the part of a result that a model reads if nobody says otherwise.
+// maxText is the default length of a result for a model, in bytes.
 const maxText = 64 << 10
 
-// finish makes the result of what a tool gave back.
+// finish fills in a result from the output of a tool.
 func (e *Executor) finish(r *Result, out Output) {
 	r.Status, r.Output = Success, out
 	r.Text = e.bounded(out.text())
@@ -74,7 +74,7 @@ func (o *Output) text() string {
 	return "Done."
 }
 
-// bounded is as much of a text as a model should read.
+// bounded cuts a text to the length for a model.
 func (e *Executor) bounded(text string) string {
 	most := e.MaxText
 	if most <= 0 {
@@ -90,8 +90,7 @@ func (e *Executor) bounded(text string) string {
 	return fmt.Sprintf("%s\n[%d of %d bytes were left out]", strings.ToValidUTF8(cut, "�"), len(text)-len(cut), len(text))
 }
 
-// fail makes the result of a call that failed. One that was cancelled is
-// skipped.
+// fail fills in the result of a failed call. A cancelled call is Skipped.
 func (e *Executor) fail(turn context.Context, r *Result, err error) {
 	shown := protocol.AsError(err)
 	r.Status, r.Err, r.Fatal = Failed, shown, ClassOf(shown) == Fatal
@@ -104,7 +103,7 @@ func (e *Executor) fail(turn context.Context, r *Result, err error) {
 	}
 }
 
-// notFound is the result of a call of a tool that there is not.
+// notFound fills in the result of a call of an unknown tool.
 func (t *turn) notFound(c *chat.ToolCall, r *Result) {
 	r.Status, r.Warning = Failed, noteDefinition
 	err := protocol.Errorf(protocol.NotFound, "tool %.100q not found", c.Name)
@@ -119,8 +118,8 @@ func (t *turn) notFound(c *chat.ToolCall, r *Result) {
 	r.Err = err
 }
 
-// invalid is the result of a call whose arguments cannot be used. The model
-// knows the tool by its spelling.
+// invalid fills in the result of a call with invalid arguments. Spelling is the tool's
+// name for the model.
 func (r *Result) invalid(t *Tool, spelling string, x *Execution, p *Parsed) {
 	r.Status = Failed
 	reason := p.Error()
@@ -138,7 +137,7 @@ func (r *Result) invalid(t *Tool, spelling string, x *Execution, p *Parsed) {
 	r.Text = strings.ToValidUTF8(b.String(), "�")
 }
 
-// shorten cuts a text that goes into a message.
+// shorten cuts a text for a message.
 func shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text

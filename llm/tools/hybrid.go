@@ -18,16 +18,16 @@ import (
 // An Embedder turns texts into vectors, those of similar meaning into similar
 // ones.
 type Embedder interface {
-	// Vectors names the vectors that Embed makes in an environment at the
-	// moment, "" if it makes none. Those of one name can be compared.
+	// Vectors names the kind of vectors that Embed currently returns in an environment,
+	// "" for none. Vectors of the same name can be compared.
 	Vectors(env Environment) string
-	// Embed returns a vector for each text, all of the same length. An
-	// environment without a principal stands for everybody in its space.
+	// Embed returns a vector for each text, all of the same length. An environment
+	// without a principal stands for its whole space.
 	Embed(ctx context.Context, env Environment, texts []string) (name string, vectors [][]float32, err error)
 }
 
-// A Retriever finds the tools that have most to do with a query, as
-// [Toolbox.Relevant] does: exactly n, and pinned ones always. [HybridRetriever] is one.
+// A Retriever finds the most relevant tools for a query, as [Toolbox.Relevant] does:
+// exactly n, and pinned ones always. [HybridRetriever] is one.
 type Retriever interface {
 	Relevant(ctx context.Context, env Environment, b *Toolbox, query string, n int) []*Tool
 }
@@ -36,18 +36,18 @@ var _ Retriever = (*HybridRetriever)(nil)
 
 // HybridOptions configure a [HybridRetriever]. Zero fields mean the defaults.
 type HybridOptions struct {
-	Embedder   Embedder      // nil has words alone decide
-	Patience   time.Duration // how long a question waits for vectors; default 500 ms
+	Embedder   Embedder      // nil ranks by words alone
+	Patience   time.Duration // time that a query waits for vectors; default 500 ms
 	Registerer prometheus.Registerer
 }
 
-// DefaultPatience is the time that a [HybridRetriever] waits for vectors.
+// DefaultPatience is the default time that a [HybridRetriever] waits for vectors.
 const DefaultPatience = 500 * time.Millisecond
 
-// A HybridRetriever finds tools by their words and by their meaning, as far as that is
-// known in time. Vectors of tools are made once for each declaration, by
-// [HybridRetriever.Run], so that a question needs no more than its own. It is safe for
-// use by many goroutines.
+// A HybridRetriever finds tools by their words and, if their vectors are ready in time,
+// by their meaning. The vectors of tools are made once for each declaration, by
+// [HybridRetriever.Run], so that a query needs only its own. It is safe for use by many
+// goroutines.
 type HybridRetriever struct {
 	opts    HybridOptions
 	metrics *prometheus.CounterVec
@@ -55,12 +55,12 @@ type HybridRetriever struct {
 
 	mu      sync.Mutex
 	vectors map[vectorKey][]float32 // of length 1
-	floats  int                     // in all of them
-	asked   map[queryKey][]float32  // those of questions
+	floats  int                     // number of floats in all vectors of tools
+	asked   map[queryKey][]float32  // vectors of queries
 	filling map[fillKey]*fill
 }
 
-// A vectorKey is the declaration of a tool in a space, as a model sees it.
+// A vectorKey is the key of a tool's vector: the declaration in a space.
 type vectorKey struct {
 	name  string // of the vectors
 	space protocol.SpaceID
@@ -73,7 +73,7 @@ type queryKey struct {
 	query string
 }
 
-// A fill makes the vectors of the tools of a toolbox.
+// A fill is the job of making the vectors of a toolbox.
 type fill struct {
 	fillKey
 	tools []*Tool
@@ -90,25 +90,25 @@ type fillKey struct {
 // The bounds of a [HybridRetriever].
 const (
 	maxFloats    = 16 << 20         // of all vectors together
-	maxAsked     = 256              // questions whose vectors are kept
-	maxFills     = 16               // toolboxes that wait
+	maxAsked     = 256              // queries whose vectors are kept
+	maxFills     = 16               // waiting fills
 	batchSize    = 64               // texts embedded at once
-	batchTimeout = 30 * time.Second // for that
-	maxQueryText = 4 << 10          // bytes of a question that have a meaning
+	batchTimeout = 30 * time.Second // of one batch
+	maxQueryText = 4 << 10          // bytes of a query that are embedded
 )
 
-// rankBias is that of reciprocal rank fusion, as usual.
+// rankBias is the usual constant of reciprocal rank fusion.
 const rankBias = 60
 
-// Why a question was answered by words alone.
+// The reasons for a ranking by words alone.
 var (
 	errFilling = errors.New("the vectors of the tools are not made yet")
 	errTooMany = errors.New("there are more tools than vectors are kept of")
 	errChanged = errors.New("the model of the vectors has changed meanwhile")
 )
 
-// NewHybridRetriever makes a retriever. As long as [HybridRetriever.Run] does not run, it makes
-// no vectors of tools.
+// NewHybridRetriever returns a retriever. Without [HybridRetriever.Run] there are no
+// vectors of tools.
 func NewHybridRetriever(o HybridOptions) *HybridRetriever {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
@@ -127,10 +127,9 @@ func NewHybridRetriever(o HybridOptions) *HybridRetriever {
 	return m
 }
 
-// Relevant is [Toolbox.Relevant] with the meaning of the query added: a tool
-// that comes first by its words or by its meaning comes before one that is
-// somewhere in the middle by both. Where meaning is not to be had in time,
-// words alone decide.
+// Relevant is [Toolbox.Relevant] with the meaning of the query added: a tool that is
+// first by words or by meaning precedes one in the middle of both rankings. If vectors
+// are not ready in time, words alone decide.
 func (m *HybridRetriever) Relevant(ctx context.Context, env Environment, b *Toolbox, query string, n int) []*Tool {
 	meaning, err := m.similar(ctx, env, b, query)
 	m.metrics.WithLabelValues(decidedBy(meaning, err)).Inc()
@@ -160,8 +159,8 @@ func decidedBy(meaning []float32, err error) string {
 	return "failed"
 }
 
-// addRanks adds to the score of each tool what its rank by other scores is
-// worth. A score of nothing is worth nothing.
+// addRanks adds the reciprocal rank of each tool by scores to its score. A tool with
+// score 0 gets nothing.
 func addRanks(to, scores []float32) {
 	order := make([]int, 0, len(scores))
 	for i, s := range scores {
@@ -175,8 +174,8 @@ func addRanks(to, scores []float32) {
 	}
 }
 
-// similar says how similar each tool is to the query, nil without a model that
-// could tell.
+// similar returns the similarity of each tool to the query, nil without a model for
+// embeddings.
 func (m *HybridRetriever) similar(ctx context.Context, env Environment, b *Toolbox, query string) ([]float32, error) {
 	if m.opts.Embedder == nil || query == "" || len(b.tools) == 0 {
 		return nil, nil
@@ -228,12 +227,12 @@ func (m *HybridRetriever) ofTools(ctx context.Context, name string, env Environm
 		return nil, f.err
 	}
 	if !m.known(name, space, b.tools, vectors) {
-		return nil, errTooMany // others took their place at once
+		return nil, errTooMany // the vectors of other tools have replaced them
 	}
 	return vectors, nil
 }
 
-// known finds the vectors of tools. It reports whether there are all.
+// known fills in the vectors of tools, and reports whether all are known.
 func (m *HybridRetriever) known(name string, space protocol.SpaceID, list []*Tool, vectors [][]float32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -247,8 +246,8 @@ func (m *HybridRetriever) known(name string, space protocol.SpaceID, list []*Too
 	return true
 }
 
-// begin has vectors be made, once at a time for all who want the same. It
-// returns nil if too much waits to be made.
+// begin enqueues a fill, or returns the one of the same key under way. It returns nil
+// if the queue is full.
 func (m *HybridRetriever) begin(key fillKey, list []*Tool) *fill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -281,7 +280,7 @@ func (m *HybridRetriever) Run(ctx context.Context) error {
 	}
 }
 
-// make makes the vectors of a fill that are not there yet.
+// make makes the missing vectors of a fill.
 func (m *HybridRetriever) make(ctx context.Context, f *fill) error {
 	var missing []*Tool
 	m.mu.Lock()
@@ -310,7 +309,7 @@ func (m *HybridRetriever) make(ctx context.Context, f *fill) error {
 	return nil
 }
 
-// keep keeps vectors, if need be instead of all those before.
+// keep stores vectors. If they exceed the bound together, it deletes all earlier ones.
 func (m *HybridRetriever) keep(f *fill, list []*Tool, made [][]float32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -325,8 +324,8 @@ func (m *HybridRetriever) keep(f *fill, list []*Tool, made [][]float32) {
 	}
 }
 
-// ofQuery returns the vector of a question. Those of the latest are kept: a
-// workflow asks the same again and again.
+// ofQuery returns the vector of a query. The vectors of recent queries are kept, since
+// workflows repeat their queries.
 func (m *HybridRetriever) ofQuery(ctx context.Context, name string, env Environment, query string) ([]float32, error) {
 	if len(query) > maxQueryText {
 		query = shorten(query, maxQueryText)
@@ -351,7 +350,7 @@ func (m *HybridRetriever) ofQuery(ctx context.Context, name string, env Environm
 	return made[0], nil
 }
 
-// embed embeds texts and brings the vectors to length 1.
+// embed embeds texts and normalises the vectors to length 1.
 func (m *HybridRetriever) embed(ctx context.Context, name string, env Environment, texts []string) ([][]float32, error) {
 	by, vectors, err := m.opts.Embedder.Embed(ctx, env, texts)
 	switch {
@@ -379,7 +378,7 @@ func (m *HybridRetriever) embed(ctx context.Context, name string, env Environmen
 	return vectors, nil
 }
 
-// spaceOf is the space that an environment is in.
+// spaceOf is the space of an environment.
 func spaceOf(env Environment) protocol.SpaceID {
 	if env.Space == "" && env.Principal != nil {
 		return env.Principal.Home()

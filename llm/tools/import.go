@@ -12,12 +12,12 @@ import (
 // The bounds of a schema from outside.
 const (
 	maxSchema      = 64 << 10 // bytes
-	maxSchemaDepth = 16       // of schemas that are understood; deeper ones are taken as they are
-	maxSchemaNodes = 2000     // likewise; references may unfold to much more than their text
+	maxSchemaDepth = 16       // of schemas that are understood; deeper ones accept any value
+	maxSchemaNodes = 2000     // likewise, since references may unfold to much more than their text
 )
 
-// A schemaDoc is the part of a JSON Schema that is understood. The rest is left to the
-// runner of the tool, which checks arguments against the whole of it.
+// A schemaDoc is the supported part of a JSON Schema. The skill or server of the tool
+// checks arguments against the whole schema.
 type schemaDoc struct {
 	Ref                  string                     `json:"$ref"`
 	Type                 schemaTypes                `json:"type"`
@@ -50,14 +50,14 @@ func (t *schemaTypes) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*t)[0])
 }
 
-// An importer makes nodes of a schema.
+// An importer converts a schema to nodes.
 type importer struct {
 	defs  map[string]json.RawMessage // by reference
 	depth int
 	nodes int
 }
 
-// importSchema makes the node of a tool's arguments.
+// importSchema returns the node of a tool's arguments.
 func importSchema(text json.RawMessage) (*node, error) {
 	if len(text) > maxSchema {
 		return nil, fmt.Errorf("has %d bytes, at most %d are allowed", len(text), maxSchema)
@@ -84,7 +84,7 @@ func importSchema(text json.RawMessage) (*node, error) {
 	}
 	n := i.object(doc)
 	if len(doc.AdditionalProperties) == 0 && len(doc.Properties) > 0 && !doc.composed() {
-		n.open = false // a list of parameters means no others, though JSON Schema says otherwise
+		n.open = false // a list of parameters excludes others, although JSON Schema allows them
 	}
 	return n, nil
 }
@@ -97,7 +97,8 @@ func readSchema(text json.RawMessage) (*schemaDoc, error) {
 	return doc, nil
 }
 
-// boolean reports whether a schema is one of the two that are no objects.
+// boolean returns the value of a schema that is true or false, and reports whether it
+// is one.
 func boolean(text json.RawMessage) (value, ok bool) {
 	switch strings.TrimSpace(string(text)) {
 	case "true":
@@ -108,13 +109,12 @@ func boolean(text json.RawMessage) (value, ok bool) {
 	return false, false
 }
 
-// composed reports whether members may be declared elsewhere than in
-// properties.
+// composed reports whether members may be declared outside of properties.
 func (s *schemaDoc) composed() bool {
 	return s.Ref != "" || len(s.AnyOf)+len(s.OneOf)+len(s.AllOf) > 0 || len(s.If) > 0 || len(s.Dependent) > 0 || len(s.PatternProperties) > 0
 }
 
-// node makes the node of a schema within another.
+// node returns the node of a schema within another, nil for any value.
 func (i *importer) node(text json.RawMessage) *node {
 	i.nodes++
 	i.depth++
@@ -141,7 +141,7 @@ func (i *importer) node(text json.RawMessage) *node {
 	return i.typed(doc)
 }
 
-// orNull makes the node of a schema that means another, or null.
+// orNull returns the node of a schema that is a choice of another schema and null.
 func (i *importer) orNull(doc *schemaDoc) (*node, bool) {
 	choices := doc.AnyOf
 	if len(choices) == 0 {
@@ -164,7 +164,7 @@ func (i *importer) orNull(doc *schemaDoc) (*node, bool) {
 	return nil, false
 }
 
-// typed makes the node of a schema by its type.
+// typed returns the node of a schema by its type.
 func (i *importer) typed(doc *schemaDoc) *node {
 	types := slices.DeleteFunc(slices.Clone(doc.Type), func(t string) bool { return t == "null" })
 	nullable := len(types) < len(doc.Type)
@@ -225,7 +225,7 @@ func stringsOf(values []json.RawMessage) (list []string, null bool) {
 	return list, null
 }
 
-// object makes the node of an object.
+// object returns the node of the schema of an object.
 func (i *importer) object(doc *schemaDoc) *node {
 	n := &node{kind: objectKind, open: true}
 	if closed, ok := boolean(doc.AdditionalProperties); ok && !closed && len(doc.PatternProperties) == 0 {

@@ -4,9 +4,8 @@ import "context"
 
 type keyKey struct{}
 
-// WithKey gives the call of a tool under a context an idempotency key: what
-// acts on the world for it is known by the key, and is done once. It has at
-// most 64 characters.
+// WithKey returns a context whose call of a tool has an idempotency key, of at most 64
+// characters: an act on the world under that key happens once.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyKey{}, key)
 }
@@ -19,15 +18,15 @@ func KeyOf(ctx context.Context) string {
 
 type checkKey struct{}
 
-// withCheck gives the call of a tool under a context what says why the tool is
-// not to be called any more.
+// withCheck returns a context whose call of a tool has a check, see [CheckOf].
 func withCheck(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, checkKey{}, check)
 }
 
-// CheckOf is the check of the tool that is called under a context. It returns the reason
-// why the tool may not be called any more: it has changed, or is gone. Who waits before
-// it passes the call on asks once more. It is nil if nothing is known.
+// CheckOf is the check of the tool that is called under a context. The check returns an
+// error if the tool must not be called any more, since it has changed or is gone. A
+// tool that waits before it passes the call on checks again. CheckOf returns nil
+// without a check.
 func CheckOf(ctx context.Context) func() error {
 	check, _ := ctx.Value(checkKey{}).(func() error)
 	return check
@@ -35,14 +34,14 @@ func CheckOf(ctx context.Context) func() error {
 
 type beforeRunKey struct{}
 
-// BeforeRun has f called with the tool when a call under a context was judged, and is
-// about to be made. An error of f keeps it from being made, and is its result. A call that
-// is repeated, or that calls others, has f called for each.
+// BeforeRun returns a context whose calls of tools call f with the tool once they are
+// admitted and about to run. An error of f prevents the run and is the call's result. F
+// is called for every attempt and every nested call.
 func BeforeRun(ctx context.Context, f func(*Tool) error) context.Context {
 	return context.WithValue(ctx, beforeRunKey{}, f)
 }
 
-// beforeRun calls the function that a context has for the moment before a call.
+// beforeRun calls the function of [BeforeRun] in a context, if there is one.
 func beforeRun(ctx context.Context, tool *Tool) error {
 	if f, ok := ctx.Value(beforeRunKey{}).(func(*Tool) error); ok {
 		return f(tool)

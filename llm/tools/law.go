@@ -4,20 +4,20 @@ import (
 	"slices"
 )
 
-// A Law says which tools no model may call for a principal, whatever the arguments. What
-// it forbids for some arguments only, or for a while, is offered and judged call by call.
+// A Law decides which tools no model may call for a principal, with any arguments. A
+// tool that is forbidden with some arguments only, or for a while, is offered, and its
+// calls are judged one by one.
 type Law interface {
 	// Forbids reports whether models may not call the tool in the environment.
 	Forbids(env Environment, t *Tool) bool
-	// Standing is equal, by ==, for environments in which Forbids answers alike.
-	// It is another one as soon as an answer may be another one.
+	// Standing is a comparable value: equal ones, by ==, have equal answers of Forbids.
+	// It changes whenever an answer may change.
 	Standing(env Environment) any
-	// Revision changes whenever the law does, for anybody.
+	// Revision changes whenever the law changes for any principal.
 	Revision() string
 }
 
-// Under has a law hold for the catalogue. It must be said before anybody
-// selects.
+// Under sets the law of the catalogue. It must be called before any selection.
 func (c *Catalogue) Under(law Law) *Catalogue {
 	c.law = law
 	return c
@@ -37,8 +37,8 @@ func (j *judgment) is(standing any, tools []*Tool) bool {
 	return j.standing == standing && slices.Equal(j.tools, tools)
 }
 
-// judge finds out which tools the law forbids to models. It asks once for each
-// standing: the answers are kept until one may have changed.
+// judge returns the tools that the law forbids to models. It asks the law once for each
+// standing, and keeps its recent answers.
 func (c *Catalogue) judge(env Environment, found []*Tool) []*Tool {
 	if c.law == nil || env.ByHand {
 		return nil

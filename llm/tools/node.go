@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// A node describes a value before it is read. The zero node is that
-// of any value.
+// A node describes the expected type of a value. The zero node accepts any value.
 type node struct {
 	kind     kind
 	nullable bool
-	wrap     bool   // of a list: a value alone is taken for a list of it
-	tokens   tokens // the values of a string or an integer that are allowed
+	wrap     bool   // of a list: a single value is accepted as a list of one
+	tokens   tokens // allowed values of a string or an integer
 
 	items   *node   // of a list, nil for any
 	members members // of an object
-	open    bool    // an object may have other members than those
-	rest    *node   // what these must be, nil for any
+	open    bool    // an object may have further members
+	rest    *node   // of the further members, nil for any
 }
 
 // A kind is the JSON type that a node requires.
@@ -40,14 +39,14 @@ var kindNames = [...]string{
 
 func (k kind) String() string { return kindNames[k] }
 
-// A member is one that an object has.
+// A member is a declared member of an object.
 type member struct {
 	name     string
 	required bool
 	node     *node
 }
 
-// members are those of an object by name.
+// members are the members of an object, also by name.
 type members struct {
 	list   []member
 	byName map[string]int
@@ -66,15 +65,15 @@ func (m *members) find(name string) (int, bool) {
 	return i, ok
 }
 
-// tokens are the values that are allowed, nil for any.
+// tokens are allowed values, empty for any.
 type tokens struct {
 	exact  map[string]bool
-	folded map[string]string // by lower case, the one declared; nil if case counts
+	folded map[string]string // declared tokens by their lower case; nil if case counts
 	list   []string
 }
 
-// newTokens makes tokens. Case counts if that was said or if some differ in
-// nothing else.
+// newTokens returns tokens. Case counts if caseSensitive is true, or if two tokens
+// differ in case alone.
 func newTokens(list []string, caseSensitive bool) tokens {
 	if len(list) == 0 {
 		return tokens{}
@@ -98,7 +97,7 @@ func newTokens(list []string, caseSensitive bool) tokens {
 	return t
 }
 
-// find brings a text to the token it means.
+// find returns the token of a text.
 func (t *tokens) find(text string) (token string, ok bool) {
 	if t.exact == nil || t.exact[text] {
 		return text, true

@@ -11,11 +11,11 @@ import (
 
 // The bounds of arguments.
 const (
-	maxArguments = 1 << 20 // bytes, of a tool that says nothing
+	maxArguments = 1 << 20 // bytes, of a tool without a limit of its own
 	maxDepth     = 64      // of nesting
 )
 
-// The notes on repaired arguments. Other packages look for them.
+// The notes on repaired arguments. Other packages depend on them.
 const (
 	noteNumberToBoolean = "number coerced to boolean"
 	noteStringToBoolean = "string coerced to boolean"
@@ -37,19 +37,19 @@ const (
 	faultJSON    = "json_parse_error:"
 )
 
-// A Warning names a change or an oddity, in an argument or in all of them.
+// A Warning is a note on a change or an oddity of one argument or of all.
 type Warning struct {
 	Parameter string // "" for the arguments as a whole
 	Text      string
 }
 
-// Parsed holds the arguments that a model wrote, as values.
+// Parsed holds the arguments that a model wrote, decoded and coerced.
 type Parsed struct {
 	Arguments map[string]any             // by parameter
 	JSON      json.RawMessage            // the same as an object; nil if there is none
 	Unknown   map[string]json.RawMessage // undeclared parameters, which were left out; nil for none
 	Warnings  []Warning
-	Faults    []Fault // what cannot be read; nothing may be run then, but see Declaration.Forgiving
+	Faults    []Fault // arguments that cannot be read; the call may not run then, but see Declaration.Forgiving
 }
 
 // Warning is all warnings, joined by "; ".
@@ -78,8 +78,8 @@ func (p *Parsed) Error() string {
 	return strings.Join(list, "; ")
 }
 
-// Refused reports whether nothing may be run with the arguments: one that is
-// required cannot be read, or one that is not and the tool is not forgiving.
+// Refused reports whether a call may not run with the arguments: a required one cannot
+// be read, or an optional one cannot and the tool is not forgiving.
 func (p *Parsed) Refused(forgiving bool) bool {
 	for _, f := range p.Faults {
 		if f.Required || !forgiving {
@@ -89,8 +89,8 @@ func (p *Parsed) Refused(forgiving bool) bool {
 	return false
 }
 
-// Missing are the required parameters that the arguments lack. It is nil if anything
-// else is odd about them: an unknown one may be meant for one that lacks.
+// Missing are the required parameters that the arguments lack. It is nil if there is
+// any other fault, or an unknown parameter, which may be a missing one by another name.
 func (p *Parsed) Missing() []string {
 	if len(p.Unknown) > 0 {
 		return nil
@@ -105,9 +105,8 @@ func (p *Parsed) Missing() []string {
 	return names
 }
 
-// Parse reads the arguments of a call as the tool declares them: leniently,
-// with a warning for whatever it changes. Without a tool it reads any object.
-// It does not keep raw.
+// Parse reads the arguments of a call by the declaration of its tool: leniently, with a
+// warning for every change. Without a tool it reads any object. It does not retain raw.
 func Parse(t *Tool, raw []byte) Parsed {
 	p := parser{data: raw, most: t.maxArguments()}
 	shape := &node{kind: objectKind, open: true}
@@ -130,8 +129,8 @@ func Parse(t *Tool, raw []byte) Parsed {
 	return p.Parsed
 }
 
-// refuseWarnings makes faults of warnings: arguments of a strict tool are
-// right, or refused.
+// refuseWarnings turns warnings into faults: arguments of a strict tool are valid or
+// refused.
 func (p *parser) refuseWarnings() {
 	for _, w := range p.Warnings {
 		reason := w.Text
@@ -177,7 +176,7 @@ func (p *parser) document(shape *node) {
 	}
 }
 
-// encodedTwice reads arguments that were written as a string.
+// encodedTwice reads arguments that are a JSON string of an object.
 func (p *parser) encodedTwice(shape *node) {
 	text, ok := p.stringToken()
 	if !ok || !p.atEnd() {
@@ -194,7 +193,7 @@ func (p *parser) encodedTwice(shape *node) {
 	p.note(noteStringParsed)
 }
 
-// mustBeObject is for arguments that are something else.
+// mustBeObject records the fault of arguments that are not an object.
 func (p *parser) mustBeObject() {
 	if p.skip() && p.atEnd() {
 		p.whole(faultObject)
@@ -204,12 +203,12 @@ func (p *parser) mustBeObject() {
 	p.whole(faultJSON + p.wrong)
 }
 
-// whole notes a fault of the arguments as a whole.
+// whole records a fault of the arguments as a whole.
 func (p *parser) whole(reason string) {
 	p.Faults = append(p.Faults, Fault{Reason: reason, Required: true})
 }
 
-// abandon forgets the values of arguments that are broken further on.
+// abandon drops the values read so far, as the rest of the arguments is broken.
 func (p *parser) abandon() {
 	p.result, p.Unknown, p.Warnings, p.Faults, p.JSON = nil, nil, nil, nil, nil
 }
@@ -220,7 +219,7 @@ var (
 	colon = []byte(`":`) // behind most names
 )
 
-// unfence takes away the code fence that some models put around JSON.
+// unfence removes the code fence that some models put around JSON.
 func (p *parser) unfence() {
 	inner, begun := bytes.CutPrefix(bytes.TrimSpace(p.data), fence)
 	inner, ended := bytes.CutSuffix(inner, fence)
@@ -229,7 +228,8 @@ func (p *parser) unfence() {
 	}
 }
 
-// arguments reads the object of all arguments. On false it is broken.
+// arguments reads the object of all arguments. It reports false if the object is
+// broken.
 func (p *parser) arguments(shape *node) bool {
 	p.out = make([]byte, 0, len(p.data)+16)
 	p.result = make(map[string]any, min(bytes.Count(p.data, colon), maxParameters))
@@ -275,7 +275,7 @@ func (p *parser) argument(shape *node, name string) bool {
 	}
 	if p.word("null") && !value.takesNull() {
 		p.pos += len("null")
-		return true // which some providers have models write for an absent value
+		return true // some providers have models write null for an absent value
 	}
 	if _, twice := p.result[name]; twice {
 		p.note(noteTwice + name)
@@ -299,7 +299,7 @@ func (p *parser) argument(shape *node, name string) bool {
 	return true
 }
 
-// missing notes the required arguments that are not there.
+// missing records the required arguments that are absent.
 func (p *parser) missing(shape *node) {
 	for i := range shape.members.list {
 		m := &shape.members.list[i]
@@ -311,8 +311,7 @@ func (p *parser) missing(shape *node) {
 	}
 }
 
-// Meant are the unknown parameters that were probably meant for missing or
-// other declared ones.
+// meant returns hints to the declared parameters that unknown ones probably stand for.
 func (p *Parsed) meant(shape *node) (hints []string) {
 	for _, w := range p.Warnings {
 		if !strings.HasPrefix(w.Text, noteUnknown) {

@@ -10,13 +10,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A parser reads arguments in one pass: it checks that they are JSON, but for
-// comments and commas too many, brings values to what a tool declares, and
-// writes them down again as JSON proper.
+// A parser reads arguments in one pass: it checks that they are JSON, except for
+// comments and superfluous commas, coerces values to the declared types, and writes
+// them as valid JSON.
 //
-// Methods that return false have noted in wrong that the text is no JSON, and
-// nothing more is to be read. A value that is JSON but not what it should be
-// is noted in fault, and reading goes on.
+// A method that returns false has recorded in wrong that the text is not JSON, and
+// reading must stop. A value that is JSON but not of its type is recorded in fault, and
+// reading continues.
 type parser struct {
 	Parsed
 	data   []byte
@@ -28,10 +28,10 @@ type parser struct {
 
 	at    string // the parameter being read
 	fault string // the fault of the value
-	wrong string // that the text is no JSON, and where
+	wrong string // the error of a text that is not JSON, with its place
 
 	strict bool
-	twice  bool // a parameter was there
+	twice  bool // a parameter was repeated
 	seen   []bool
 	few    [32]bool // room for seen
 }
@@ -40,14 +40,15 @@ func (p *parser) note(text string) {
 	p.Warnings = append(p.Warnings, Warning{Parameter: p.at, Text: text})
 }
 
-// misfit notes the first fault of the parameter.
+// misfit records the first fault of the parameter.
 func (p *parser) misfit(format string, args ...any) {
 	if p.fault == "" {
 		p.fault = p.at + ": " + fmt.Sprintf(format, args...)
 	}
 }
 
-// unexpected notes that the text is no JSON here, if nothing was noted.
+// unexpected records that the text is not JSON at this place, unless an error was
+// recorded. It returns false.
 func (p *parser) unexpected() bool {
 	switch {
 	case p.wrong != "":
@@ -60,7 +61,7 @@ func (p *parser) unexpected() bool {
 	return false
 }
 
-// peek is the next byte, NUL at the end; NUL is never right either.
+// peek is the next byte, NUL at the end; a NUL in the text is never valid either.
 func (p *parser) peek() byte {
 	if p.pos < len(p.data) {
 		return p.data[p.pos]
@@ -107,7 +108,7 @@ func (p *parser) comment() bool {
 	return p.unexpected()
 }
 
-// atEnd reports whether nothing follows.
+// atEnd reports whether only white space and comments follow.
 func (p *parser) atEnd() bool { return p.space() && p.pos == len(p.data) }
 
 // word reports whether a literal is next. It does not consume it.
@@ -116,7 +117,7 @@ func (p *parser) word(literal string) bool {
 	return end <= len(p.data) && string(p.data[p.pos:end]) == literal
 }
 
-// enter goes one level deeper.
+// enter consumes an opening bracket and goes one level deeper.
 func (p *parser) enter() bool {
 	if p.depth++; p.depth > maxDepth {
 		p.wrong = fmt.Sprintf("nested more than %d levels deep", maxDepth)
@@ -126,8 +127,8 @@ func (p *parser) enter() bool {
 	return true
 }
 
-// object reads an object whose members are read by read, from the beginning
-// of their values. Their names are those of the known members where they are.
+// object reads an object. It calls read at the beginning of each member's value, with
+// the name of the member; for a known member that is the string of its declaration.
 func (p *parser) object(known *members, read func(name string) bool) bool {
 	if !p.enter() {
 		return false
@@ -155,7 +156,7 @@ func (p *parser) object(known *members, read func(name string) bool) bool {
 	}
 }
 
-// name reads the name of a member. It makes no string of one that is known.
+// name reads the name of a member. It allocates no string for a known one.
 func (p *parser) name(known *members) (string, bool) {
 	if known != nil && p.peek() == '"' {
 		rest := p.data[p.pos+1:]
@@ -169,7 +170,7 @@ func (p *parser) name(known *members) (string, bool) {
 	return p.stringToken()
 }
 
-// array reads an array whose elements are read by read.
+// array reads an array. It calls read at the beginning of each element.
 func (p *parser) array(read func() bool) bool {
 	if !p.enter() {
 		return false
@@ -189,7 +190,7 @@ func (p *parser) array(read func() bool) bool {
 	}
 }
 
-// comma consumes a comma. There need not be one before the end.
+// comma consumes a comma. It is optional before the closing bracket end.
 func (p *parser) comma(end byte) bool {
 	if !p.space() {
 		return false
@@ -204,7 +205,7 @@ func (p *parser) comma(end byte) bool {
 	return p.unexpected()
 }
 
-// skip reads any value and forgets it.
+// skip reads any value and discards it.
 func (p *parser) skip() bool {
 	switch c := p.peek(); c {
 	case '{':
@@ -237,7 +238,7 @@ func (p *parser) literal() (text []byte, ok bool) {
 	return text, true
 }
 
-// numberLength is the number of bytes of a text that are a JSON number.
+// numberLength is the length of the JSON number at the beginning of a text, in bytes.
 func numberLength(text []byte) int {
 	digits := func(i int) int {
 		for i < len(text) && '0' <= text[i] && text[i] <= '9' {

@@ -16,7 +16,7 @@ func Matches(pattern, name string) bool {
 	name = name[len(first):]
 	parts := strings.Split(rest, "*")
 	last := parts[len(parts)-1]
-	for _, part := range parts[:len(parts)-1] { // the leftmost place is as good as any
+	for _, part := range parts[:len(parts)-1] { // the leftmost match suffices
 		i := strings.Index(name, part)
 		if i < 0 {
 			return false

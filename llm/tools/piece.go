@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// A PieceKind says what a [Piece] is.
+// A PieceKind is the kind of a [Piece].
 type PieceKind string
 
 // The kinds of pieces besides those of [chat.Kind] text, image, audio and video.
@@ -14,11 +14,11 @@ const (
 	PieceText PieceKind = "text"
 	// PieceResource is a resource with its contents, text or data.
 	PieceResource PieceKind = "resource"
-	// PieceLink is a resource that could be read.
+	// PieceLink is a link to a resource, without its contents.
 	PieceLink PieceKind = "resource_link"
 )
 
-// A Piece is one of several that a tool gave back.
+// A Piece is one part of a tool's output.
 type Piece struct {
 	Kind     PieceKind
 	Text     string
@@ -28,7 +28,8 @@ type Piece struct {
 	Name     string // of a link
 }
 
-// Media is the piece as models see or hear it; false if they read it.
+// Media is the piece as a segment of an image, audio or video. It reports false for
+// other kinds.
 func (p *Piece) Media() (chat.Segment, bool) {
 	kind := string(p.Kind)
 	if p.Kind == PieceResource && p.Data != "" {
@@ -41,7 +42,7 @@ func (p *Piece) Media() (chat.Segment, bool) {
 	return chat.Segment{}, false
 }
 
-// Read is the piece as models read it.
+// Read is the piece as text for a model.
 func (p *Piece) Read() string {
 	if p.URI == "" || p.Text != "" {
 		return p.Text
@@ -49,8 +50,9 @@ func (p *Piece) Read() string {
 	return "Resource: " + p.URI
 }
 
-// InOrder are the pieces of a result in their order, nil if it has none, or if
-// not all of them can be shown: a failure says so first, and a long text is cut.
+// InOrder returns the pieces of a result in their order. It is nil without pieces, and
+// if the text for the model differs from theirs: the text of a failure has a prefix,
+// and a long text is cut.
 func (r *Result) InOrder() []Piece {
 	if r.Status != Success || r.Text != r.Output.Text {
 		return nil

@@ -10,15 +10,15 @@ import (
 
 // prepared holds everything that is derived from a declaration once.
 type prepared struct {
-	err      error // the fault of the declaration; then there is nothing else
+	err      error // the fault of the declaration; the other fields are empty then
 	warnings []string
 	shape    *node
 	hash     [sha256.Size]byte
 	offer    chat.Tool
-	terms    []term // of its texts, for retrieval
+	terms    []term // words of its texts, for retrieval
 }
 
-// prepare derives it, once.
+// prepare returns the prepared form of a tool, derived once.
 func (t *Tool) prepare() *prepared {
 	if p := t.prepared.Load(); p != nil {
 		return p
@@ -48,7 +48,7 @@ func derive(d *Declaration) *prepared {
 	return p
 }
 
-// hasOptional reports whether there are arguments that need not be given.
+// hasOptional reports whether there are optional arguments.
 func (n *node) hasOptional() bool {
 	for i := range n.members.list {
 		m := &n.members.list[i]
@@ -59,8 +59,8 @@ func (n *node) hasOptional() bool {
 	return n.items != nil && n.items.hasOptional()
 }
 
-// Hash is the hash of the declaration as callers and models see it. An approval given for
-// one declaration does not hold for another.
+// Hash is the hash of the part of the declaration that callers and models see. An
+// approval given for one declaration does not hold for another.
 func (t *Tool) Hash() [sha256.Size]byte { return t.prepare().hash }
 
 func (d *Declaration) hash() [sha256.Size]byte {

@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// A Registry is a [Source] of tools that are registered one by one and are
-// there for everybody. The zero value is ready; it is safe for use by many
-// goroutines.
+// A Registry is a [Source] of tools that are registered one by one, for all principals.
+// The zero value is ready to use. It is safe for use by many goroutines.
 type Registry struct {
 	mu       sync.RWMutex
 	list     []*Tool
@@ -19,8 +18,8 @@ type Registry struct {
 	revision int
 }
 
-// Register adds a tool. It is refused if its declaration is wrong or another has its
-// name, whatever the case of the letters. Warnings name oddities of the declaration.
+// Register adds a tool. It fails if the declaration is faulty or another tool has the
+// name, regardless of case. Warnings name oddities of the declaration.
 func (r *Registry) Register(t *Tool) (warnings []string, err error) {
 	p := t.prepare()
 	if p.err != nil {
@@ -58,8 +57,8 @@ func (r *Registry) Revision() string {
 	return strconv.Itoa(r.revision)
 }
 
-// Fixed is a source of tools that are always there, for everybody. It fails
-// as [Registry.Register] does.
+// Fixed returns a source of fixed tools for all principals. It fails as
+// [Registry.Register] does.
 func Fixed(list ...*Tool) (Source, error) {
 	r := new(Registry)
 	for _, t := range list {

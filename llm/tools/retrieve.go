@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// The parameters of BM25, as usual.
+// The usual parameters of BM25.
 const (
 	bm25K1 = 1.2
 	bm25B  = 0.75
@@ -19,7 +19,7 @@ type index struct {
 	scores   sync.Pool // of *[]float32, all zero, one of each tool
 }
 
-// A posting says what a word adds to the score of a tool.
+// A posting is the score that a word adds to a tool.
 type posting struct {
 	tool  int32
 	score float32
@@ -50,10 +50,11 @@ func newIndex(list []*Tool) *index {
 	return x
 }
 
-// maxQuery is the number of words of a query that count.
+// maxQuery is the greatest number of words of a query that count.
 const maxQuery = 64
 
-// rank adds up the scores of the tools. They are given back by release.
+// rank returns the sum of the scores of each tool. Release returns the slice to the
+// pool.
 func (x *index) rank(query string) *[]float32 {
 	scores := x.scores.Get().(*[]float32)
 	var seen [maxQuery]string
@@ -79,9 +80,9 @@ func (x *index) release(scores *[]float32) {
 	x.scores.Put(scores)
 }
 
-// Relevant returns the n tools whose texts fit the query best, by relevance:
-// exactly n if there are as many, and the same ones for the same query. Pinned
-// tools are always among them, even if that makes more than n.
+// Relevant returns the n tools whose texts fit the query best, by relevance: exactly n
+// if the box has that many, and the same ones for the same query. Pinned tools are
+// always among them, even if that makes more than n.
 func (b *Toolbox) Relevant(query string, n int) []*Tool {
 	x := b.ranks()
 	scores := x.rank(query)
@@ -94,7 +95,7 @@ func (b *Toolbox) ranks() *index {
 	return b.index
 }
 
-// best are the pinned tools and those with the highest scores, n together.
+// best returns the pinned tools and those with the highest scores, n together.
 func (b *Toolbox) best(scores []float32, n int) []*Tool {
 	n = min(max(n, 0), len(b.tools))
 	order := func(x, y int32) int { // tools are in the order of their names

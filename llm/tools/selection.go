@@ -12,7 +12,7 @@ import (
 
 // A selection is the material of a toolbox.
 type selection struct {
-	found     []*Tool // by all sources, in their order
+	found     []*Tool // of all sources, in their order
 	forbidden []*Tool // of these, by law
 	failures  []string
 	patterns  []string
@@ -20,15 +20,15 @@ type selection struct {
 	box       *Toolbox
 }
 
-// maxBoxes is the number of toolboxes that a catalogue keeps: those that are asked for
-// again keep everything derived from them.
+// maxBoxes is the number of toolboxes that a catalogue keeps, so that repeated
+// selections share everything derived from a box.
 const maxBoxes = 32
 
 func (s *selection) same(o *selection) bool {
 	return s.byHand == o.byHand && slices.Equal(s.found, o.found) && slices.Equal(s.forbidden, o.forbidden) && slices.Equal(s.patterns, o.patterns) && slices.Equal(s.failures, o.failures)
 }
 
-// again returns the toolbox of an earlier selection of the same.
+// again returns the toolbox of an equal earlier selection.
 func (c *Catalogue) again(s *selection) (*Toolbox, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,8 @@ func (c *Catalogue) open(s *selection) (*Toolbox, error) {
 	return b, nil
 }
 
-// take enters a tool unless something is wrong with it.
+// take adds a tool to the names of a box. It reports false, with a warning, for a
+// faulty declaration or a taken name.
 func (b *Toolbox) take(t *Tool) bool {
 	if err := t.prepare().err; err != nil {
 		b.warn("%s", err)
@@ -91,8 +92,8 @@ type withheld struct {
 	why  string
 }
 
-// withhold takes out what no model may call. The names stay taken: nobody else
-// gets them.
+// withhold removes the tools that no model may call. Their names stay taken, so that no
+// other tool gets them.
 func (b *Toolbox) withhold(all, forbidden []*Tool) []*Tool {
 	byLaw := make(map[*Tool]bool, len(forbidden))
 	for _, t := range forbidden {
@@ -118,8 +119,7 @@ func (b *Toolbox) withhold(all, forbidden []*Tool) []*Tool {
 	})
 }
 
-// forbidden is the error for a tool that a caller names for a model, and that no model
-// may call.
+// forbidden is the error for the name of a tool that no model may call.
 func (w *withheld) forbidden() *protocol.Error {
 	err := protocol.Errorf(protocol.PermissionDenied, "no model may call %s: %s", w.tool.Name, w.why)
 	if w.tool.Source == "skill" {
@@ -128,7 +128,7 @@ func (w *withheld) forbidden() *protocol.Error {
 	return err.With("reason", "denied").With("param_name", "tools")
 }
 
-// choose keeps of all tools those that the patterns mean.
+// choose reduces a box to the tools whose names match the patterns.
 func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 	meant := make(map[*Tool]bool, len(all))
 	for _, pattern := range patterns {
@@ -164,11 +164,11 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 	return nil
 }
 
-// mostNamed is the number of withheld tools that a pattern that nothing else fits is
-// answered with.
+// mostNamed is the greatest number of withheld tools in the warning of a pattern
+// without other matches.
 const mostNamed = 3
 
-// warnOfPattern says why no tool fits a pattern.
+// warnOfPattern adds a warning of a pattern without matches.
 func (b *Toolbox) warnOfPattern(pattern string) {
 	named := 0
 	for _, key := range slices.Sorted(maps.Keys(b.withheld)) {
@@ -182,7 +182,7 @@ func (b *Toolbox) warnOfPattern(pattern string) {
 	}
 }
 
-// missing is the error for a name of which there is no tool among all.
+// missing is the error for the name of an unknown tool.
 func missing(name string, all *Toolbox) error {
 	err := protocol.Errorf(protocol.NotFound, "there is no tool %.100q", name).With("param_name", "tools")
 	if near := all.Nearest(name); len(near) > 0 {

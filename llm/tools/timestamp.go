@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The forms of ISO 8601 that are understood: dates, and dates with a time of
-// day, in the extended and in the basic format.
+// The supported forms of ISO 8601: dates, and dates with a time of day, in the extended
+// and in the basic format.
 var (
 	dateLayouts = [...]string{"2006-01-02", "20060102", "2006-002", "2006002", "2006-01"}
 	timeLayouts = [...]string{
@@ -18,7 +18,7 @@ var (
 	}
 )
 
-// maxTimestamp is the longest text that is looked at.
+// maxTimestamp is the length of the longest accepted text.
 const maxTimestamp = 64
 
 // isTimestamp reports whether a text is a point in time after ISO 8601.

@@ -35,8 +35,8 @@ const (
 	AttachmentReference Kind = "AttachmentReference" // id of an attachment, a string
 )
 
-// Cardinality is the shape of a parameter: how many values it has. Whether it
-// must be there at all is said by Required alone.
+// Cardinality is the shape of a parameter: the number of its values. Whether it may be
+// absent depends on Required alone.
 type Cardinality string
 
 // The cardinalities.
@@ -47,7 +47,7 @@ const (
 	Map      Cardinality = "Map"      // an object of values
 )
 
-// A Parameter is one that a tool takes.
+// A Parameter is the declaration of one argument of a tool.
 type Parameter struct {
 	Name          string          `json:"name"`
 	Description   string          `json:"description,omitempty"`
@@ -61,11 +61,11 @@ type Parameter struct {
 
 // The values of Declaration.Risk.
 const (
-	RiskAsk  = "ask"  // a person has to agree to every call
+	RiskAsk  = "ask"  // every call needs the approval of a person
 	RiskDeny = "deny" // no model may call it
 )
 
-// RiskOf is the meaning of the risk that a capability declares in its own words. A low or
+// RiskOf translates the risk that a capability declares in its own words. A low or
 // medium risk needs no approval; a high risk, or an unknown word, does.
 func RiskOf(declared string) string {
 	switch strings.ToLower(declared) {
@@ -88,7 +88,7 @@ func Stricter(a, b string) string {
 	return ""
 }
 
-// DefaultTimeout is the time that a call of a tool may take that says nothing.
+// DefaultTimeout is the time limit of a call of a tool that declares none.
 const DefaultTimeout = 120 * time.Second
 
 // A Declaration describes a tool.
@@ -97,51 +97,52 @@ type Declaration struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 
-	// Its parameters, one of both: declared here, or a JSON Schema of an object
-	// that came with a skill or a server. Neither means nothing at all.
+	// Parameters and Schema describe the arguments, in one of two forms: declared here,
+	// or a JSON Schema of an object from a skill or a server. Neither means no
+	// arguments.
 	Parameters []Parameter     `json:"parameters,omitempty"`
 	Schema     json.RawMessage `json:"schema,omitempty"`
 
 	Output     json.RawMessage `json:"output,omitempty"`     // JSON Schema of the result, nil if unknown
 	Effect     commands.Effect `json:"effect"`               // tools that only Read may run side by side
 	Risk       string          `json:"risk,omitempty"`       // "", RiskAsk, RiskDeny; policy may be stricter
-	RiskWords  string          `json:"risk_words,omitempty"` // of the risk, in those of who declared it
+	RiskWords  string          `json:"risk_words,omitempty"` // the risk in the words of its declarer
 	Idempotent bool            `json:"idempotent,omitempty"`
 	Strict     bool            `json:"strict,omitempty"`    // arguments of another type are refused, not coerced
-	Forgiving  bool            `json:"forgiving,omitempty"` // it runs without optional arguments that cannot be read, see Execution.Faults
-	Pinned     bool            `json:"pinned,omitempty"`    // it is offered always, not only when relevant
-	Untrusted  bool            `json:"untrusted,omitempty"` // its texts come from a skill or a server: they are bounded and marked as data
+	Forgiving  bool            `json:"forgiving,omitempty"` // calls run without optional arguments that cannot be read, see Execution.Faults
+	Pinned     bool            `json:"pinned,omitempty"`    // always offered, not only when relevant
+	Untrusted  bool            `json:"untrusted,omitempty"` // texts come from a skill or a server: they are bounded and marked as data
 	Source     string          `json:"source,omitempty"`    // skill, group, command, mcp:{server}, fs, skill.read
 	Timeout    time.Duration   `json:"timeout,omitempty"`   // of a call, 0 for DefaultTimeout
 }
 
-// A Tool is a declaration and what it stands for. Use it by pointer; it must
-// not change once it was handed out.
+// A Tool is a declaration with its implementation. Use it by pointer; it must not
+// change once it is published.
 type Tool struct {
 	Declaration
-	// Run does one call. It gets checked arguments and a context that ends
-	// with the call's time. An error reaches the model by its message if it is
-	// a *protocol.Error, any other only as an internal one.
+	// Run executes one call. It gets checked arguments and a context that ends with the
+	// call's time. The model sees the message of a *protocol.Error, and of any other
+	// error only that it is internal.
 	Run func(ctx context.Context, x *Execution) (Output, error)
 	// MaxArguments bounds the arguments of a call, in bytes; 0 is 1 MiB.
 	MaxArguments int
-	// Asks says that whoever runs it may ask the caller for something meanwhile, see
+	// Asks marks a tool that may ask the caller for input during a call, see
 	// [WithAsker].
 	Asks bool
-	// Prompt says that Run returns soon after its context has ended, whatever
-	// happens. It is then run without a goroutine of its own.
+	// Prompt marks a tool whose Run always returns soon after the end of its context.
+	// It runs without a goroutine of its own.
 	Prompt bool
-	// Resolve, if there is one, completes a call before it is judged: it says
-	// whom it reaches and what these say of the risk, and fixes in the
-	// arguments what would otherwise be decided only when it is run. An error
-	// is the call's result.
+	// Resolve completes a call before it is judged: it fills in the skills that the
+	// call reaches and their declared risk, and fixes in the arguments the choices that
+	// would otherwise be made only during the run. An error is the call's result.
+	// Optional.
 	Resolve func(ctx context.Context, x *Execution) error
 
 	prepared atomic.Pointer[prepared]
 }
 
-// maxArguments is the length of arguments of the tool at most; without a tool, as if
-// it said nothing.
+// maxArguments is the greatest length of the tool's arguments, in bytes. A nil tool has
+// the default.
 func (t *Tool) maxArguments() int {
 	if t == nil || t.MaxArguments == 0 {
 		return maxArguments
@@ -149,35 +150,35 @@ func (t *Tool) maxArguments() int {
 	return t.MaxArguments
 }
 
-// An Environment is for whom and in the course of what tools are called.
+// An Environment is the context of calls of tools: their principal, and the
+// conversation or task that they belong to.
 type Environment struct {
 	Principal   *protocol.Principal
 	Space       protocol.SpaceID
-	Skill       protocol.SkillID // that asked for it, "" if none did
+	Skill       protocol.SkillID // skill on whose behalf the call is made, "" for none
 	Session     string
 	TraceID     string
 	Task        string
 	Traceparent string               // W3C trace context
-	Depth       int                  // how many calls of tools this one is within
-	Traced      []attribute.KeyValue // of the span of a call, beside those that say which it is
-	// ByHand says that a person runs the tools, and no model: tools withheld from models
-	// are included.
+	Depth       int                  // number of enclosing calls of tools
+	Traced      []attribute.KeyValue // further attributes of a call's span
+	// ByHand is true if a person runs the tools instead of a model: tools withheld from
+	// models are included.
 	ByHand bool
-	// Parks says that the caller can resume later: a call that needs an approval then
+	// Parks is true if the caller can resume later: a call that needs an approval then
 	// returns as Waiting at once.
 	Parks bool
-	// Patience is the time that an approval may be waited for; 0 leaves that to the
-	// gate.
+	// Patience is the time until an approval expires; 0 leaves it to the gate.
 	Patience time.Duration
-	// Held is the time that the caller itself waits for somebody to agree, if it has said
-	// so; nil leaves that to whoever keeps the call.
+	// Held is the time that the caller itself waits for an approval; nil leaves it to
+	// the service that parks the call.
 	Held *time.Duration
-	// Recorded says that whoever has the tool called puts on record what became of the
-	// call before anybody hears of it. What commands within it record is written with
-	// that.
+	// Recorded is true if the caller of the tool stores an audit record of the call's
+	// outcome before it publishes the outcome. The records of commands within the call
+	// are written together with that one.
 	Recorded bool
-	// Approval is the approval that a call waited for and is now made by, "" for
-	// one that nobody was asked about yet.
+	// Approval is the id of the approval that the call uses, "" for a call that was not
+	// parked.
 	Approval string
 }
 
@@ -187,25 +188,26 @@ type Execution struct {
 	CallID string
 	Name   string
 
-	Raw           []byte         // the arguments to the byte as the model wrote them; they need not be JSON
+	Raw           []byte         // the arguments byte for byte as the model wrote them; they need not be JSON
 	Arguments     map[string]any // their values: string, bool, int64, float64, map[string]any, []any, nil
 	ArgumentsJSON json.RawMessage
 
 	Warnings []string // the changes, in the words of docs/tools.md
 	Faults   []Fault  // optional arguments that could not be read, of a Forgiving tool
 
-	Roster  []string // the skills it reaches, if it reaches several
-	Reaches []string // the tools that it does the work of, such as one for each of the roster: who judges the call judges them
-	Risk    string   // the strictest of what these and the tool declare: "", RiskAsk, RiskDeny
-	Risks   []string // what the capabilities of the roster declare, in their own words
-	Reached []byte   // hash of all that they declare, if it reaches several
-	Effect  string   // what it does to the world, the same of calls that are the same deed; "" if that is not declared
+	Roster  []string // skills that the call reaches, if there are several
+	Reaches []string // tools whose work the call does, such as one for each of the roster; they are judged with the call
+	Risk    string   // strictest risk of these and of the tool: "", RiskAsk, RiskDeny
+	Risks   []string // risks of the roster's capabilities, in their own words
+	Reached []byte   // hash of the roster's declarations, if it reaches several
+	Effect  string   // identity of its effect on the world, equal for calls with the same effect; "" if undeclared
 
 	again func(ctx context.Context) (*Tool, *Execution, error)
 }
 
-// Again is the call as it would be judged now, with its tool as it is now. It
-// fails if that is not declared as it was when the model called it.
+// Again returns the call in the form in which it would be judged now, with the current
+// declaration of its tool. It fails if the declaration has changed since the model
+// called the tool.
 func (x *Execution) Again(ctx context.Context, t *Tool) (*Tool, *Execution, error) {
 	if x.again == nil {
 		return t, x, nil
@@ -223,26 +225,26 @@ type Fault struct {
 // An Output is the result of a tool: a JSON value, or text, and media beside it.
 type Output struct {
 	Content json.RawMessage
-	// Brief is Content with words in the places of the media that Segments are; nil if
-	// Content has none.
+	// Brief is Content with descriptions in the places of the media in Segments; nil if
+	// Content has no media.
 	Brief    json.RawMessage
 	Text     string
 	Segments []chat.Segment
-	// Pieces are Text and Segments once more, in the order that the tool gave
-	// them in; nil if there is no more to say than that.
+	// Pieces are Text and Segments once more, in the order of the tool; nil if they
+	// have no order of their own.
 	Pieces  []Piece
-	IsError bool // the tool itself says that it failed
+	IsError bool // the tool itself reported a failure
 }
 
-// Status says what became of a call.
+// Status is the outcome of a call.
 type Status string
 
 // The statuses.
 const (
 	Success Status = "Success"
 	Failed  Status = "Failed"
-	Skipped Status = "Skipped" // it was not begun, or cancelled
-	Waiting Status = "Waiting" // it was not begun: it, or a call before it, needs an approval first
+	Skipped Status = "Skipped" // not begun, or cancelled
+	Waiting Status = "Waiting" // not begun: the call, or one before it, needs an approval first
 )
 
 // A Result is the outcome of a call. Every call has one.
@@ -250,41 +252,40 @@ type Result struct {
 	CallID string
 	Name   string
 	Status Status
-	Text   string // what the model reads
-	// Arguments are those that the tool was run with; of a call that was not
-	// run those that the model wrote, as a string if they are no JSON.
+	Text   string // for the model
+	// Arguments are the arguments of the run. Of a call that did not run they are those
+	// that the model wrote, as a string if they are not JSON.
 	Arguments json.RawMessage
-	Output    Output // of the tool, as it gave it
+	Output    Output // of the tool, unchanged
 	Warning   string // the changes of the arguments, joined by "; "
 	Elapsed   time.Duration
 	Err       error // a *protocol.Error; nil with Success
 	Fatal     bool  // no other call can succeed either: the turn should end
-	// Question is the question of a call that is Waiting for an approval of its own; nil
-	// of one that is behind such a call.
+	// Question is the question of a call that is Waiting for an approval of its own;
+	// nil for a call behind such a call.
 	Question *Question
 }
 
-// A Question is the error that a [Gate] returns for a call that needs an approval, in an
-// environment that Parks. The approval was not asked for yet.
+// A Question is the error of a [Gate] for a call that needs an approval, in an
+// environment that Parks. The approval is not opened yet.
 type Question struct {
-	Approval string // id that the approval will have, or has
-	Draft    any    // of the approval, for the gate alone
+	Approval string // id of the approval, opened or not
+	Draft    any    // the unopened approval, in the gate's own type
 }
 
 // Error implements error.
-func (q *Question) Error() string { return "somebody has to agree to the call first" }
+func (q *Question) Error() string { return "the call needs an approval first" }
 
-// A Source knows tools.
+// A Source is a provider of tools.
 type Source interface {
-	// Tools lists what the environment's principal may call, and nothing
-	// else. The same tool should be the same pointer each time, as long as it
-	// has not changed.
+	// Tools lists exactly the tools that the environment's principal may call. An
+	// unchanged tool should be the same pointer each time.
 	Tools(ctx context.Context, env Environment) ([]*Tool, error)
-	// Revision changes whenever the answer of Tools may have changed for
-	// anybody; "" is never the same as before.
+	// Revision changes whenever the answer of Tools may have changed for any principal;
+	// "" is unequal to every revision, itself included.
 	Revision() string
 }
 
-// A Gate lets a call pass or not: it waits for an approval where one is
-// needed. Its error becomes the call's result.
+// A Gate decides whether a call may run: it waits for an approval where one is needed.
+// Its error becomes the call's result.
 type Gate func(ctx context.Context, t *Tool, x *Execution) error

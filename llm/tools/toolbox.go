@@ -36,11 +36,11 @@ type Toolbox struct {
 // Tools lists the tools by name. The list must not be changed.
 func (b *Toolbox) Tools() []*Tool { return b.tools }
 
-// Warnings say which tools were left out, and why.
+// Warnings lists the tools that were left out, with the reasons.
 func (b *Toolbox) Warnings() []string { return b.warnings }
 
-// Revision is the same for the same declarations, whichever principal they were selected
-// for, so that everything made of them may be kept.
+// Revision is equal for equal declarations, regardless of the principal, so that values
+// derived from them can be cached.
 func (b *Toolbox) Revision() string {
 	b.hashed.Do(func() {
 		sum := sha256.New()
@@ -53,16 +53,16 @@ func (b *Toolbox) Revision() string {
 	return b.revision
 }
 
-// Find returns the tool with the name. The case of its letters does not
-// matter: no two differ in nothing else.
+// Find returns the tool with the name, regardless of case: no two names differ in case
+// alone.
 func (b *Toolbox) Find(name string) (*Tool, bool) {
 	t, ok := b.byName[strings.ToLower(name)]
 	return t, ok
 }
 
-// today looks a tool of the box up anew. It fails if the caller has no such tool
-// any more, or if it is not declared as it was when it was offered: what a model
-// decided to call, and a person agreed to, is not what would be called.
+// today looks up a tool of the box anew. It fails if the caller has no such tool any
+// more, or if its declaration has changed since it was offered: the model's decision
+// and a person's approval were about the old one.
 func (b *Toolbox) today(ctx context.Context, env Environment, t *Tool) (*Tool, error) {
 	if b.from == nil {
 		return t, nil
@@ -77,8 +77,7 @@ func (b *Toolbox) today(ctx context.Context, env Environment, t *Tool) (*Tool, e
 	return now, nil
 }
 
-// Spelling is the name of a tool as a model is offered it, for what it is told
-// of the tool.
+// Spelling is the name under which a model is offered a tool, for texts to the model.
 func (b *Toolbox) Spelling(name string) string {
 	b.spelled.Do(func() {
 		all := make([]string, len(b.tools))
@@ -90,11 +89,11 @@ func (b *Toolbox) Spelling(name string) string {
 	return b.names.Encode(name)
 }
 
-// ChatTools are the tools as a model is offered them.
+// ChatTools returns the tools in the form in which a model is offered them.
 func (b *Toolbox) ChatTools() []chat.Tool { return ChatTools(b.tools) }
 
-// ChatTools are some tools as a model is offered them: in the order of their
-// names, whatever theirs is, so that a provider's prompt cache keeps.
+// ChatTools returns tools in the form in which a model is offered them, sorted by name,
+// so that a provider's prompt cache stays valid.
 func ChatTools(list []*Tool) []chat.Tool {
 	offered := make([]chat.Tool, len(list))
 	for i, t := range list {
@@ -104,11 +103,11 @@ func ChatTools(list []*Tool) []chat.Tool {
 	return offered
 }
 
-// maxNearest is the number of names that a misspelt one is answered with.
+// maxNearest is the greatest number of suggestions for a misspelt name.
 const maxNearest = 3
 
-// Nearest are the names of tools that a misspelt one may have meant, the
-// likeliest first.
+// Nearest returns the names of tools that a misspelt name may stand for, the likeliest
+// first.
 func (b *Toolbox) Nearest(name string) []string {
 	near := make([]string, 0, maxNearest)
 	if meant, ok := schema.Nearest(name, b.lowerNames()); ok {

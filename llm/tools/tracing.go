@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// startSpan begins the span of a call of a tool by the GenAI conventions, and has
-// the environment go on with its trace. It says nothing of the arguments.
+// startSpan begins the span of a call of a tool by the GenAI conventions, and sets the
+// trace context of the environment to it. The span does not hold the arguments.
 func (e *Executor) startSpan(ctx context.Context, env *Environment, c *chat.ToolCall) (context.Context, trace.Span) {
 	if e.Tracer == nil {
 		return ctx, nil
@@ -35,7 +35,7 @@ func (e *Executor) startSpan(ctx context.Context, env *Environment, c *chat.Tool
 	return ctx, span
 }
 
-// endSpan ends the span of a call with what became of it.
+// endSpan ends the span of a call with its outcome.
 func endSpan(span trace.Span, r *Result) {
 	if span == nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// A term is a word of a tool's texts with what it counts.
+// A term is a word of a tool's texts with its weight.
 type term struct {
 	word   string
 	weight float32
@@ -19,7 +19,7 @@ const (
 	weightText      = 1
 )
 
-// maxTerms bounds the words of one tool.
+// maxTerms is the greatest number of words of one tool.
 const maxTerms = 1024
 
 // termsOf lists the words of a tool's texts, each once.
@@ -94,7 +94,7 @@ func words(text string) func(yield func(string) bool) {
 	}
 }
 
-// stem takes the s of a plural away.
+// stem removes the s of a plural.
 func stem(word string) string {
 	if len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") {
 		return word[:len(word)-1]

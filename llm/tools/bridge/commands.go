@@ -11,23 +11,22 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// never are the families of commands that no model may run, whatever an
-// operator allows: those about rights and about the audit trail.
+// never are the families of commands that no operator can allow to models: those about
+// rights and about the audit trail.
 var never = []string{"cert", "key", "token", "policy", "audit", "approval", "session"}
 
-// besides are further commands that are no tools: those that show how the bridge is
-// built and where its stores and neighbours are, or what everybody does, or end one, those that
-// register names for others, that run other commands, that run tools as a person
-// does, without anybody being asked, or say which there are, those that show what a
-// person said to a model, and those that have tools of their own, which know the risk
-// of what they do.
+// besides are further commands that are no tools. They show the structure of the
+// bridge, its stores and neighbours, or the events of all principals; drain a bridge;
+// register names for others; run other commands; run or list tools as a person, without
+// approval; or show a person's conversations with models. The last ones have tools of
+// their own, which know the risk of their calls.
 var besides = []string{
 	"bridge.config", "bridge.cluster", "bridge.drain", "event.follow",
 	"command.register", "command.unregister", "batch.execute", "llm.chat", "llm.conversation.get", "llm.conversation.list", "mcp.server.approve",
 	"skill.invoke", "skill.effect.settle", "group.dispatch", "mcp.tool.call",
 }
 
-// CheckAllowed says which of the names may not be allowed to models.
+// CheckAllowed returns the error of the first name that cannot be allowed to models.
 func CheckAllowed(set *commands.Set, names []string) error {
 	for _, name := range names {
 		family, _, _ := strings.Cut(name, ".")
@@ -63,7 +62,7 @@ type command struct {
 
 var _ tools.Finder = (*Commands)(nil)
 
-// NewCommands makes the source. It fails on what [CheckAllowed] refuses.
+// NewCommands returns the source. Its error is that of [CheckAllowed].
 func NewCommands(set *commands.Set, allowed []string, invoke Invoke, may May) (*Commands, error) {
 	if err := CheckAllowed(set, allowed); err != nil {
 		return nil, err

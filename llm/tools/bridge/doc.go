@@ -1,9 +1,9 @@
-// Package bridge makes tools of what a bridge has: the capabilities of skills,
-// the dispatch to groups, the documents of skills, and commands that an
-// operator has allowed.
+// Package bridge is the source of the bridge's own tools: the capabilities of skills,
+// the dispatch to groups, the documents of skills, and commands that an operator has
+// allowed.
 //
-// None of them can do more than who they are called for: all go by commands,
-// as the principal of their environment.
+// None of them can do more than its caller: all run commands as the principal of their
+// environment.
 package bridge
 
 import (
@@ -18,15 +18,14 @@ import (
 // returns when the command has ended, or soon after ctx.
 type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
 
-// May says why a principal may not run commands of an action, for lists: whether
-// it really may is decided when it does.
+// May returns the error of a principal that may not run commands of an action. It
+// serves lists: the decision about a call is made when the command runs.
 type May func(ctx context.Context, who *protocol.Principal, action string) error
 
-// MayInvoke says why a principal may not invoke a skill.
+// MayInvoke returns the error of a principal that may not invoke a skill.
 type MayInvoke func(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error
 
-// spaceOf is the space in which an environment looks, "" if its principal sees
-// nothing there.
+// spaceOf is the space of an environment, "" if its principal may not see that space.
 func spaceOf(env tools.Environment) protocol.SpaceID {
 	home := env.Principal.Home()
 	if env.Space == "" || env.Space == home {
@@ -38,8 +37,7 @@ func spaceOf(env tools.Environment) protocol.SpaceID {
 	return ""
 }
 
-// elsewhere is the space as commands have to name it, "" for the principal's
-// own.
+// elsewhere is the space for the params of commands, "" for the principal's own.
 func elsewhere(env tools.Environment) protocol.SpaceID {
 	if env.Space == env.Principal.Home() {
 		return ""
@@ -47,7 +45,7 @@ func elsewhere(env tools.Environment) protocol.SpaceID {
 	return env.Space
 }
 
-// write makes JSON of params made here.
+// write encodes params of this package as JSON.
 func write(params any) (json.RawMessage, error) {
 	text, err := json.Marshal(params)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 const (
 	keptDocuments = 16 << 20 // bytes
 	keptPages     = 4096
-	keptFor       = time.Minute // after which the agent is asked again
+	keptFor       = time.Minute // lifetime of a kept document
 )
 
 const (
@@ -31,8 +31,8 @@ const (
 	manual   = "SKILL.md" // level 2
 )
 
-// documents are the source of the tool skill.read, which fetches levels 2 and
-// 3 of a skill when a model wants them: its SKILL.md, or one of its resources.
+// documents is the source of the tool skill.read, which fetches level 2 or 3 of a skill
+// for a model: its SKILL.md, or one of its resources.
 type documents struct {
 	skills *Skills
 	tool   *tools.Tool
@@ -49,18 +49,18 @@ type documents struct {
 // A page is the address of a document.
 type page struct {
 	space protocol.SpaceID
-	skill *Skill // as registered: a change makes it another page
+	skill *Skill // one registration: a change makes another page
 	path  string
 }
 
-// A sheet says what stands there.
+// A sheet is the kept content of a page.
 type sheet struct {
 	page    page
 	text    *text
 	fetched time.Time
 }
 
-// A text is a document, as agents tell it.
+// A text is a document in the answer of an agent.
 type text struct {
 	Path      string   `json:"path"`
 	Text      *string  `json:"text,omitempty"`
@@ -82,7 +82,7 @@ func (t *text) size() int {
 	return n
 }
 
-// NewDocuments makes the source of the tool skill.read.
+// NewDocuments returns the source of the tool skill.read.
 func NewDocuments(skills *Skills) tools.Source {
 	d := &documents{
 		skills: skills, most: keptDocuments, now: time.Now,
@@ -122,15 +122,14 @@ func (d *documents) Find(_ context.Context, _ tools.Environment, name string) (*
 	return d.tool, name == d.tool.Name
 }
 
-// skill is the skill that a call is about. A principal may read it only if it may invoke
-// it.
+// skill is the skill of a call. A principal may read a skill only if it may invoke it.
 func (d *documents) skill(ctx context.Context, x *tools.Execution) (*Skill, error) {
 	id, _ := x.Arguments["skill_id"].(string)
 	return d.skills.Skill(ctx, x.Environment, protocol.SkillID(id))
 }
 
-// resolve has a call judged as one of the capability that it reads by: what the
-// skill says of the risk of that, and what policies say of it.
+// resolve has a call judged like one of the capability that reads documents: by the
+// risk that the skill declares for it, and by the policies about it.
 func (d *documents) resolve(ctx context.Context, x *tools.Execution) error {
 	skill, err := d.skill(ctx, x)
 	if err != nil {
@@ -138,7 +137,7 @@ func (d *documents) resolve(ctx context.Context, x *tools.Execution) error {
 	}
 	risk, documented := skill.risk(document)
 	if !documented {
-		return nil // nothing is read, and the call says so
+		return nil // the call fails without reading
 	}
 	x.Reaches, x.Risks = []string{toolName(skill.ID, document)}, []string{risk}
 	x.Risk = tools.Stricter(x.Risk, tools.RiskOf(risk))
@@ -167,7 +166,7 @@ func (d *documents) run(ctx context.Context, x *tools.Execution) (tools.Output, 
 	return t.output(skill.ID, at)
 }
 
-// fetch asks an agent of the skill.
+// fetch gets a document from an agent of the skill.
 func (d *documents) fetch(ctx context.Context, env tools.Environment, p page) (*text, error) {
 	if _, documented := p.skill.risk(document); !documented {
 		return nil, protocol.Errorf(protocol.NotFound, "skill %q has no documents", string(p.skill.ID)).With("skill_id", string(p.skill.ID))
@@ -182,7 +181,7 @@ func (d *documents) fetch(ctx context.Context, env tools.Environment, p page) (*
 	}
 	t := new(text)
 	err = json.Unmarshal(data, t)
-	if err == nil && t.Text == nil { // bytes, and not an address of some, that a provider would fetch
+	if err == nil && t.Text == nil { // base64, and not a URL, which a provider would fetch
 		_, err = base64.StdEncoding.DecodeString(t.Base64)
 	}
 	if err != nil {
@@ -191,7 +190,8 @@ func (d *documents) fetch(ctx context.Context, env tools.Environment, p page) (*
 	return d.keep(p, t), nil
 }
 
-// kept returns the page as it was read not long ago, nil if it was not.
+// kept returns the content of a page that was fetched within keptFor, nil if there is
+// none.
 func (d *documents) kept(p page) *text {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -207,7 +207,7 @@ func (d *documents) kept(p page) *text {
 	return s.text
 }
 
-// keep keeps a document, and returns the one that is kept with that content.
+// keep stores a document, and returns the stored one with equal content.
 func (d *documents) keep(p page, t *text) *text {
 	if t.size() > d.most/8 {
 		return t
@@ -224,7 +224,7 @@ func (d *documents) keep(p page, t *text) *text {
 		d.texts[key] = t
 		d.bytes += t.size()
 	} else {
-		return t // an agent that says the wrong hash
+		return t // the agent gave a wrong hash
 	}
 	t.users++
 	d.known[p] = d.recent.PushFront(&sheet{p, t, d.now()})
@@ -241,7 +241,7 @@ func (t *text) equal(o *text) bool {
 	return t.Text == nil || *t.Text == *o.Text
 }
 
-// drop forgets a page, and its content with the last page that has it.
+// drop deletes a page, and its content with the last page of it.
 func (d *documents) drop(e *list.Element) {
 	s := d.recent.Remove(e).(*sheet)
 	delete(d.known, s.page)
@@ -251,8 +251,8 @@ func (d *documents) drop(e *list.Element) {
 	}
 }
 
-// output is the document as a model reads it. In front of the mark stands the
-// path that was asked for: whatever the agent calls it is data, too.
+// output is the document for a model. The mark in front of it has the requested path:
+// the path in the agent's answer is data, too.
 func (t *text) output(skill protocol.SkillID, at string) (tools.Output, error) {
 	content, err := write(t)
 	if err != nil {

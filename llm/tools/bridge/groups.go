@@ -18,8 +18,8 @@ import (
 // Wait returns when a task has ended, or soon after ctx.
 type Wait func(ctx context.Context, task protocol.TaskID) error
 
-// groups is the tool that dispatches to the members of a group: one for all groups, with
-// a selector of members, and not one for each device.
+// groups is the source of the tool that dispatches to the members of a group: one tool
+// for all groups, with a selector of members.
 type groups struct {
 	skills *Skills
 	invoke Invoke
@@ -33,26 +33,26 @@ const (
 	dispatchAction = "group:dispatch"
 )
 
-// dispatchSchema are the params of the command group.dispatch but for the
-// deadline, which is that of the call.
+// dispatchSchema is the schema of the params of group.dispatch without the deadline,
+// which is that of the call.
 var dispatchSchema = json.RawMessage(`{
 "type":"object","required":["cap_id","group_id","capability_id"],"additionalProperties":false,
 "properties":{
 "cap_id":{"type":"string","description":"the Cap the group belongs to"},
 "group_id":{"type":"string","description":"the group"},
-"capability_id":{"type":"string","description":"what every member is to do"},
+"capability_id":{"type":"string","description":"the capability that every member runs"},
 "params":{"type":"object","description":"the params of the capability, the same for all"},
-"target":{"type":"object","additionalProperties":false,"description":"who of the group is meant: whoever fits all that is given; everybody if it is left out","properties":{
+"target":{"type":"object","additionalProperties":false,"description":"selector of members: those that match all given fields; all members if absent","properties":{
 "role":{"type":"string","description":"only members in this role"},
 "skill_ids":{"type":"array","items":{"type":"string"},"description":"only these members"},
 "attributes":{"type":"object","additionalProperties":{"type":"string"},"description":"only members with all of these attributes"},
-"online_only":{"type":"boolean","description":"only members that are there now; others are waited for"}}},
-"completion":{"type":"object","additionalProperties":false,"description":"when it is done; when all are if it is left out","properties":{
-"policy":{"type":"string","enum":["all","quorum","first","deadline"],"description":"all: all have done it; quorum: n have, the others go on; first: n have, the others are cancelled; deadline: whoever has done it in time"},
+"online_only":{"type":"boolean","description":"only members that are online now; without it, offline members are waited for"}}},
+"completion":{"type":"object","additionalProperties":false,"description":"condition of the end; all members have answered if absent","properties":{
+"policy":{"type":"string","enum":["all","quorum","first","deadline"],"description":"all: every member succeeded; quorum: n succeeded, the others go on; first: n succeeded, the others are cancelled; deadline: the members that succeeded in time"},
 "n":{"type":"integer","description":"how many, for quorum and first"}}}}}`)
 
-// NewGroups makes the source of the tool group.dispatch. Skills tell it what
-// the members of a group can do.
+// NewGroups returns the source of the tool group.dispatch. Skills holds the
+// declarations of the members.
 func NewGroups(skills *Skills, invoke Invoke, wait Wait, may May) tools.Source {
 	g := &groups{skills: skills, invoke: invoke, wait: wait, may: may}
 	g.tool = &tools.Tool{
@@ -60,7 +60,7 @@ func NewGroups(skills *Skills, invoke Invoke, wait Wait, may May) tools.Source {
 			Name:  dispatchName,
 			Title: "Have the members of a group do something",
 			Description: "Calls one capability of several skills at once: of all members of a group, or of those that target selects. " +
-				"Returns what became of each member.",
+				"Returns the outcome of each member.",
 			Schema: dispatchSchema,
 			Effect: commands.Act,
 			Source: "group",
@@ -108,7 +108,7 @@ type target struct {
 	Online     bool               `json:"online_only"`
 }
 
-// A groupMember is one as group.query shows it.
+// A groupMember is a member in the result of group.query.
 type groupMember struct {
 	Skill      protocol.SkillID  `json:"skill_id"`
 	Role       string            `json:"role"`
@@ -116,8 +116,8 @@ type groupMember struct {
 	Status     string            `json:"status"`
 }
 
-// resolve finds out whom a call means and what they say of the risk, and has the call
-// mean just these: later members of the group were not approved.
+// resolve finds the members that a call selects and their declared risk, and fixes the
+// selection to these members: later members of the group were not approved.
 func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 	var s selection
 	if err := json.Unmarshal(x.ArgumentsJSON, &s); err != nil {
@@ -160,7 +160,7 @@ func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 // maxNamed is the number of members that an error names.
 const maxNamed = 20
 
-// choose lists the members that are meant, by name.
+// choose lists the selected members, by name.
 func (t *target) choose(members []groupMember) ([]protocol.SkillID, error) {
 	var chosen []protocol.SkillID
 	known := make(map[protocol.SkillID]bool, len(members))
@@ -185,7 +185,7 @@ func (t *target) choose(members []groupMember) ([]protocol.SkillID, error) {
 	return chosen, nil
 }
 
-// has reports whether all of the wanted attributes are there.
+// has reports whether attributes contain all wanted ones.
 func has(attributes, wanted map[string]string) bool {
 	for name, value := range wanted {
 		if found, ok := attributes[name]; !ok || found != value {
@@ -216,7 +216,7 @@ const (
 	callingOff = 10 * time.Second       // for cancelling a task, with or without a waiting caller
 )
 
-// run dispatches, waits for the task, and tells what became of each member.
+// run dispatches, waits for the task, and returns the outcome of each member.
 func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 	var s selection
 	if err := json.Unmarshal(x.ArgumentsJSON, &s); err != nil {
@@ -240,7 +240,7 @@ func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, err
 	if err != nil {
 		return tools.Output{}, err
 	}
-	begin, cancel := context.WithTimeout(context.WithoutCancel(ctx), left) // who loses interest now must still learn what to call off
+	begin, cancel := context.WithTimeout(context.WithoutCancel(ctx), left) // a caller that cancels now must still learn the task to cancel
 	defer cancel()
 	answer, err := g.invoke(begin, x.Environment, "group.dispatch", params)
 	if err != nil {
@@ -256,7 +256,7 @@ func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, err
 	return g.gather(ctx, x.Environment, begun.Task)
 }
 
-// A dispatched task, as task.get shows it.
+// dispatched is a dispatched task in the result of task.get.
 type dispatched struct {
 	Task  protocol.TaskID `json:"task_id"`
 	State string          `json:"state"`
@@ -276,7 +276,7 @@ type dispatched struct {
 	} `json:"group"`
 }
 
-// A memberResult is the result of one member, as a model reads it.
+// A memberResult is the result of one member for a model.
 type memberResult struct {
 	Skill protocol.SkillID `json:"skill_id"`
 	Role  string           `json:"role,omitempty"`
@@ -285,8 +285,8 @@ type memberResult struct {
 	Error string           `json:"error,omitempty"`
 }
 
-// gather waits for a dispatch and tells what became of each member. When
-// nobody waits any more, the dispatch is called off.
+// gather waits for a dispatch and returns the outcome of each member. When ctx ends
+// before, it cancels the dispatch, unless a task has taken over.
 func (g *groups) gather(ctx context.Context, env tools.Environment, task protocol.TaskID) (tools.Output, error) {
 	named, err := write(map[string]any{"task_id": task})
 	if err != nil {
@@ -299,7 +299,7 @@ func (g *groups) gather(ctx context.Context, env tools.Environment, task protoco
 		}
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), callingOff)
 		defer cancel()
-		_, _ = g.invoke(last, env, "task.cancel", named) // which may have ended by now
+		_, _ = g.invoke(last, env, "task.cancel", named) // the task may have ended by now
 		return tools.Output{}, err
 	}
 	answer, err := g.invoke(ctx, env, "task.get", named)
@@ -309,8 +309,8 @@ func (g *groups) gather(ctx context.Context, env tools.Environment, task protoco
 	return DispatchOutput(answer)
 }
 
-// DispatchOutput is the model's text of a dispatched task that has ended, as
-// task.get shows it.
+// DispatchOutput is the output for a model of a dispatched task that has ended, made of
+// the result of task.get.
 func DispatchOutput(task json.RawMessage) (tools.Output, error) {
 	var d dispatched
 	if err := json.Unmarshal(task, &d); err != nil {

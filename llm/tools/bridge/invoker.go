@@ -12,7 +12,7 @@ import (
 
 // An Invoker runs commands for tools.
 type Invoker struct {
-	Router func() *commands.Router // which is made after the tools
+	Router func() *commands.Router // made after the tools
 }
 
 // Invoke runs a command as the principal of an environment, through the router like any
@@ -39,8 +39,9 @@ func (i Invoker) Invoke(ctx context.Context, env tools.Environment, command stri
 	return answer.Result, nil
 }
 
-// requestID is the id of a request for a tool. What acts on the world has
-// that of the call, if it has one, so that it is never done twice for it.
+// requestID is the id of a tool's request. A command that acts on the world gets the
+// idempotency key of the call, if there is one, so that it never acts twice for one
+// call.
 func requestID(ctx context.Context, router *commands.Router, command string) string {
 	if key := tools.KeyOf(ctx); key != "" {
 		if c, ok := router.Set().Find(command); ok && c.Effect == commands.Act {
@@ -50,8 +51,7 @@ func requestID(ctx context.Context, router *commands.Router, command string) str
 	return protocol.NewID()
 }
 
-// tellProgress passes on how far a device or a server says it is, and what it
-// logs.
+// tellProgress passes on the progress and logs of a device or a server.
 func tellProgress(ctx context.Context, e *protocol.Event) {
 	switch e.Name {
 	case "task.progress":

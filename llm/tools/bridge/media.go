@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// Bounds of what is looked for.
+// The bounds of the search for media.
 const (
 	maxMedia      = 16 // of one result
 	maxMediaDepth = 8
@@ -59,7 +59,8 @@ func frameOf(schema json.RawMessage, depth int) *frame {
 	return f
 }
 
-// kindOf is the kind of media of a type, "" if it is for neither eyes nor ears.
+// kindOf is the kind of media of a media type, "" if it is neither image, audio nor
+// video.
 func kindOf(media string) chat.Kind {
 	kind, _, _ := strings.Cut(media, "/")
 	switch kind := chat.Kind(kind); kind {
@@ -69,8 +70,8 @@ func kindOf(media string) chat.Kind {
 	return ""
 }
 
-// output is the result of a capability, with the media that its schema declares beside
-// it.
+// output is the output of a capability, with the media that its schema declares as
+// segments.
 func (f *frame) output(data json.RawMessage) tools.Output {
 	out := tools.Output{Content: data}
 	if f == nil {
@@ -94,7 +95,8 @@ func (f *frame) output(data json.RawMessage) tools.Output {
 	return out
 }
 
-// take takes the media out of a value, and returns it with words in their places.
+// take moves the media of a value to the output, and returns the value with
+// descriptions in their places.
 func (f *frame) take(value any, out *tools.Output) any {
 	switch v := value.(type) {
 	case string:
@@ -102,7 +104,7 @@ func (f *frame) take(value any, out *tools.Output) any {
 			return v
 		}
 		raw, err := base64.StdEncoding.DecodeString(v)
-		if err != nil { // such as an address
+		if err != nil { // such as a URL
 			return v
 		}
 		out.Segments = append(out.Segments, chat.Segment{Type: kindOf(f.media), MIMEType: f.media, Data: v})

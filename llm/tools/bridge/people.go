@@ -9,13 +9,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// forPeople are the commands that people may run through a model at which they
-// sit, and that no model of the bridge's own may.
+// forPeople are the commands that people may run through the model of their MCP client,
+// and that no model of the bridge may.
 var forPeople = map[string]string{"approvals.list": "approval.list", "approvals.decide": "approval.decide"}
 
-// People are a source of tools for people whose clients speak MCP: what waits for
-// their approval, and deciding about it. Others do not see them, nor does a model
-// that the bridge asks itself.
+// People is a source of tools for people with MCP clients: one lists the calls that
+// wait for their approval, one decides about them. Other principals do not see the
+// tools, nor do models that the bridge asks itself.
 type People struct {
 	may   May
 	tools map[string]command // by name
@@ -23,7 +23,7 @@ type People struct {
 
 var _ tools.Finder = (*People)(nil)
 
-// NewPeople makes the source.
+// NewPeople returns the source.
 func NewPeople(set *commands.Set, invoke Invoke, may May) (*People, error) {
 	p := &People{may: may, tools: make(map[string]command, len(forPeople))}
 	for name, of := range forPeople {
@@ -64,7 +64,8 @@ func (p *People) Find(ctx context.Context, env tools.Environment, name string) (
 	return c.tool, true
 }
 
-// isPerson reports whether a principal showed the credential of a person.
+// isPerson reports whether a principal has authenticated with the credential of a
+// person.
 func isPerson(who *protocol.Principal) bool {
 	return who.Kind == protocol.KindOperator && who.Method != protocol.MethodAnonymous && !who.HasRole(protocol.RoleAnonymous)
 }

@@ -34,28 +34,28 @@ type Capability struct {
 	Description  string
 	ParamsSchema json.RawMessage // nil: any params
 	ResultSchema json.RawMessage
-	ReadOnly     bool // running it changes nothing, so its skill says
+	ReadOnly     bool // declared to change nothing
 	Idempotent   bool
 	Risk         string // in the skill's own words
-	EffectKey    string // which of its calls are the same deed, "" if that is not declared
+	EffectKey    string // declared identity of its calls' effects, "" for none
 	Sealed       bool   // params must be sealed from client to client, which the bridge cannot do
 }
 
-// An EffectOf tells what a call of a capability does to the world: the same of
-// calls that are the same deed, "" if that is not declared.
+// An EffectOf returns the identity of a call's effect on the world, equal for calls
+// with the same effect; "" if the capability declares none.
 type EffectOf func(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string
 
-// reserved is the beginning of the capabilities that agents add to skills, to be read
-// by skill.read.
+// reserved is the prefix of the capabilities that agents add to skills for skill.read.
 const reserved = "skill."
 
 // document is the capability that reads the documents of a skill.
 const document protocol.CapabilityID = reserved + "document"
 
-// maxListed is the number of skills of a space that are made tools of, the oldest first.
+// maxListed is the greatest number of skills of a space with tools; the oldest ones
+// count.
 const maxListed = 10_000
 
-// Skills are a source of tools: one for each capability of each skill, by the name
+// Skills is a source of tools: one for each capability of each skill, by the name
 // skill.capability. A principal sees only the tools of skills that it may invoke.
 type Skills struct {
 	invoke Invoke
@@ -70,7 +70,7 @@ type Skills struct {
 // spaceSkills holds the skills of one space.
 type spaceSkills struct {
 	byID    map[protocol.SkillID]*entry
-	ordered []*entry // the oldest first; nil when it has to be made
+	ordered []*entry // the oldest first; nil after a change
 }
 
 // An entry is a skill and its tools.
@@ -78,7 +78,7 @@ type entry struct {
 	describe func() Skill
 	id       protocol.SkillID
 	since    int64
-	made     atomic.Pointer[described] // once it was asked for
+	made     atomic.Pointer[described] // made on demand
 }
 
 type described struct {
@@ -88,13 +88,13 @@ type described struct {
 
 var _ tools.Finder = (*Skills)(nil)
 
-// NewSkills makes the source. [Skills.Changed] tells it what there is.
+// NewSkills returns the source. [Skills.Changed] reports the skills to it.
 func NewSkills(invoke Invoke, may MayInvoke, effect EffectOf) *Skills {
 	return &Skills{invoke: invoke, may: may, effect: effect, spaces: make(map[protocol.SpaceID]*spaceSkills)}
 }
 
-// Changed notes a skill that is new or has changed, or is gone if describe is nil. It is
-// described only on demand.
+// Changed reports a skill that is new or has changed, or is gone if describe is nil.
+// Describe is called only on demand.
 func (s *Skills) Changed(space protocol.SpaceID, id protocol.SkillID, since int64, describe func() Skill) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +123,7 @@ func (s *Skills) Changed(space protocol.SpaceID, id protocol.SkillID, since int6
 	s.revision.Add(1)
 }
 
-// isStill reports whether a skill that was described before has not
-// changed in what matters here.
+// isStill reports whether a skill has an equal description already.
 func (e *entry) isStill(describe func() Skill) bool {
 	made := e.made.Load()
 	return made != nil && reflect.DeepEqual(made.skill, describe())
@@ -170,7 +169,8 @@ func (s *Skills) Find(ctx context.Context, env tools.Environment, name string) (
 // be older than a with the capability b.c, or younger.
 func older(a, b *entry) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) }
 
-// Skill describes a skill to an environment whose principal may invoke it.
+// Skill returns the description of a skill. It fails unless the environment's principal
+// may invoke the skill.
 func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.SkillID) (*Skill, error) {
 	space := spaceOf(env)
 	e := s.entry(space, id)
@@ -183,7 +183,8 @@ func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.S
 	return &s.made(e).skill, nil
 }
 
-// All describes the skills that the principal may invoke, the oldest first.
+// All returns the descriptions of the skills that the principal may invoke, the oldest
+// first.
 func (s *Skills) All(ctx context.Context, env tools.Environment) []*Skill {
 	space := spaceOf(env)
 	var list []*Skill
@@ -195,8 +196,8 @@ func (s *Skills) All(ctx context.Context, env tools.Environment) []*Skill {
 	return list
 }
 
-// declaredBy is the declaration of a skill about itself and a capability, nil if it
-// has none of that name.
+// declaredBy is the declaration of a skill with one of its capabilities, nil without
+// that capability.
 func (s *Skills) declaredBy(space protocol.SpaceID, id protocol.SkillID, capability protocol.CapabilityID) []byte {
 	e := s.entry(space, id)
 	if e == nil {
@@ -207,7 +208,7 @@ func (s *Skills) declaredBy(space protocol.SpaceID, id protocol.SkillID, capabil
 	if i < 0 {
 		return nil
 	}
-	about.Capabilities, about.RegisteredAt = about.Capabilities[i:i+1], 0 // the same said again is the same
+	about.Capabilities, about.RegisteredAt = about.Capabilities[i:i+1], 0 // a repeated registration changes nothing
 	text, err := json.Marshal(about)
 	if err != nil {
 		return fmt.Appendf(nil, "%+v", about)
@@ -227,7 +228,8 @@ func (s *Skills) riskOf(space protocol.SpaceID, id protocol.SkillID, capability 
 	return risk
 }
 
-// risk is the declared risk of a capability; declared is whether it has that capability.
+// risk is the declared risk of a capability; declared reports whether the skill has the
+// capability.
 func (s *Skill) risk(of protocol.CapabilityID) (risk string, declared bool) {
 	for i := range s.Capabilities {
 		if s.Capabilities[i].ID == of {
@@ -246,8 +248,8 @@ func (s *Skills) entry(space protocol.SpaceID, id protocol.SkillID) *entry {
 	return nil
 }
 
-// entries lists the skills of a space, the oldest first: who takes a name that
-// is taken but for its case does not get it.
+// entries lists the skills of a space, the oldest first: of two names that differ only
+// in case the older one counts.
 func (s *Skills) entries(space protocol.SpaceID) []*entry {
 	s.mu.RLock()
 	on := s.spaces[space]
@@ -271,9 +273,9 @@ func (s *Skills) entries(space protocol.SpaceID) []*entry {
 	return on.ordered
 }
 
-// others are the beginnings of tool names that no skill may use. They stay reserved while
-// their tools are missing, as those of an MCP server that is down or a dispatch that the
-// principal may not make: a rule that trusts such a name means the other tool.
+// others are the prefixes of tool names that no skill may use. They stay reserved while
+// their tools are missing, such as those of an MCP server that is down, or the dispatch
+// without the right to it: a policy that trusts such a name is about the other tool.
 var others = []string{"mcp.", "fs.", "ui.", readName, dispatchName}
 
 func isOthers(name string) bool {
@@ -283,7 +285,7 @@ func isOthers(name string) bool {
 	})
 }
 
-// made describes a skill and makes its tools, once.
+// made returns the description of a skill with its tools, made once.
 func (s *Skills) made(e *entry) *described {
 	if d := e.made.Load(); d != nil {
 		return d
@@ -299,7 +301,7 @@ func (s *Skills) made(e *entry) *described {
 	return e.made.Load()
 }
 
-// toolName is the name of the tool that a capability of a skill is.
+// toolName is the tool name of a skill's capability.
 func toolName(skill protocol.SkillID, capability protocol.CapabilityID) string {
 	return string(skill) + "." + string(capability)
 }
@@ -335,12 +337,12 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 			}
 			return media.output(data), nil
 		},
-		Prompt: true, // as commands are
+		Prompt: true, // like every command
 	}
 	if c.Risk != "" || c.EffectKey != "" {
 		t.Resolve = func(_ context.Context, x *tools.Execution) error {
 			if c.Risk != "" {
-				x.Risks = []string{c.Risk} // in its own words, of which operators may think otherwise
+				x.Risks = []string{c.Risk} // in its own words, which operators may rate differently
 			}
 			if c.EffectKey != "" {
 				x.Effect = s.effect(skill.Space, skill.ID, c.ID, x.ArgumentsJSON)
@@ -351,9 +353,9 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 	return t
 }
 
-// describe says what a tool is for by all that its skill says of it: names
-// may be in scripts that wires spell in Latin letters, and capabilities of one
-// skill often differ in their names only.
+// describe is the description of a tool, made of all names and descriptions of its
+// skill and capability: names may be in scripts that wires transliterate, and
+// capabilities of one skill often differ in their names only.
 func describe(skill *Skill, c *Capability) string {
 	what := cmp.Or(c.Name, string(c.ID))
 	if of := cmp.Or(skill.Name, string(skill.ID)); of != what {

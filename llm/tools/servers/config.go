@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Config names one server. Exactly one of URL and Command says where it is.
+// A Config is the configuration of one server. It has either a URL or a Command.
 type Config struct {
 	Name    string            `yaml:"name" doc:"name here: its tools are mcp.{name}.{tool}"`
 	URL     string            `yaml:"url" doc:"its streamable HTTP endpoint"`
@@ -45,10 +45,11 @@ const (
 	ApproveEach  = "each"
 )
 
-// maxRoots bounds the folders that a server is told.
+// maxRoots is the greatest number of folders of a server.
 const maxRoots = 64
 
-// riskAsk has a person agree to every call, and maxTimeout bounds how long one may take.
+// riskAsk requires an approval of every call; maxTimeout is the longest time limit of a
+// call.
 const (
 	riskAsk    = tools.RiskAsk
 	maxTimeout = 10 * time.Minute
@@ -56,7 +57,7 @@ const (
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// Check names the fault of the settings of a server.
+// Check returns the fault of the configuration.
 func (c *Config) Check() error {
 	switch {
 	case !nameForm.MatchString(c.Name):
@@ -79,7 +80,7 @@ func (c *Config) Check() error {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 			return errors.New("url: must be http or https, without a password")
 		}
-		if why := cleartext.Exposes(u); why != "" && (len(c.Headers) > 0 || u.RawQuery != "") { // which may hold a key
+		if why := cleartext.Exposes(u); why != "" && (len(c.Headers) > 0 || u.RawQuery != "") { // the query may hold a key
 			return errors.New("url: " + why)
 		}
 	}
@@ -102,7 +103,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// asks reports whether the server may ask for something while it works on a call.
+// asks reports whether the server may send requests while it works on a call.
 func (c *Config) asks() bool { return c.Sampling.On || c.Elicitation }
 
 // serves reports whether a principal belongs to a tenant that may use the server.
@@ -120,8 +121,8 @@ func (c *Config) timeout() time.Duration {
 	return time.Minute
 }
 
-// resolve is the meaning of a value: what stands before env:NAME or file:PATH, and
-// then what the variable or the file holds.
+// resolve returns a value with env:NAME or file:PATH at its end replaced by the
+// variable or by the contents of the file.
 func resolve(value string) (string, error) {
 	if before, name, ok := strings.Cut(value, "env:"); ok {
 		text, set := os.LookupEnv(name)

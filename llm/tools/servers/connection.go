@@ -20,12 +20,12 @@ import (
 const (
 	connectTimeout = 30 * time.Second
 	partTimeout    = 3 * time.Second
-	refreshEvery   = time.Minute            // also finds out that a server is gone
+	refreshEvery   = time.Minute            // also detects a lost server
 	longestPause   = time.Minute            // between attempts to connect
-	calm           = 200 * time.Millisecond // before a server is looked at because it, or a call, wants that
+	calm           = 200 * time.Millisecond // before a refresh that the server or a call has triggered
 )
 
-// A State says whether a server is there.
+// A State is the state of the connection to a server.
 type State string
 
 // The states of servers.
@@ -41,26 +41,26 @@ type connection struct {
 	config  *Config
 	key     string        // of the record of approvals
 	device  *attached     // nil for a server of the configuration
-	again   chan struct{} // asks for the tools to be listed anew, or the server to be tried now
+	again   chan struct{} // triggers a refresh, or another attempt to connect
 
 	mu      sync.Mutex
 	session *sdk.ClientSession // nil while there is none
 	state   State
 	since   time.Time
-	problem string // why it is down, for operators
-	server  string // name and version it gives itself
+	problem string // reason of state Down, for operators
+	server  string // name and version given by the server
 	known   []*declared
-	library *library             // what it has to read
-	offer   *library             // what of that was offered last
-	tools   []*tools.Tool        // those that are approved
-	reader  *tools.Tool          // reads its resources
+	library *library             // resources and prompts
+	offer   *library             // their part that was offered last
+	tools   []*tools.Tool        // approved tools
+	reader  *tools.Tool          // tool that reads its resources
 	calls   map[string]*underway // by progress token
-	caller  protocol.Party       // who called first in this session
-	shared  bool                 // others have called as well
+	caller  protocol.Party       // first caller in this session
+	shared  bool                 // there were further callers
 
-	followed map[string]int // followers of its resources, by URI
+	followed map[string]int // number of followers of its resources, by URI
 
-	places *fair.Semaphore // for sessions that calls have for themselves
+	places *fair.Semaphore // for sessions of single calls
 }
 
 func newConnection(s *Service, c *Config) *connection {
@@ -73,7 +73,7 @@ func newConnection(s *Service, c *Config) *connection {
 	return l
 }
 
-// run keeps in touch with the server until ctx ends.
+// run keeps the server connected until ctx ends.
 func (l *connection) run(ctx context.Context) {
 	if l.device != nil {
 		var cancel context.CancelFunc
@@ -106,7 +106,7 @@ func (l *connection) run(ctx context.Context) {
 	}
 }
 
-// visit connects to the server, and stays until it is gone.
+// visit connects to the server, and returns when the connection is lost.
 func (l *connection) visit(ctx context.Context) (connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -143,8 +143,8 @@ func (l *connection) visit(ctx context.Context) (connected bool, err error) {
 	}
 }
 
-// breathe keeps a server that always has something new from keeping the bridge
-// busy.
+// breathe pauses before a refresh, so that a server with permanent changes does not
+// keep the bridge busy.
 func breathe(ctx context.Context) {
 	timer := time.NewTimer(calm)
 	defer timer.Stop()
@@ -154,12 +154,11 @@ func breathe(ctx context.Context) {
 	}
 }
 
-// part closes a session, but does not wait long for a server that does not
-// answer.
+// part closes a session. It waits at most partTimeout for the server.
 func part(session *sdk.ClientSession) {
 	closed := make(chan struct{})
 	go func() {
-		_ = session.Close() // it may be gone already
+		_ = session.Close() // the session may be lost already
 		close(closed)
 	}()
 	late := time.NewTimer(partTimeout)
@@ -190,7 +189,7 @@ func (l *connection) connect(ctx context.Context) (*sdk.ClientSession, error) {
 	return session, nil
 }
 
-// client is the bridge as the server sees it.
+// client is the bridge's MCP client for the server.
 func (l *connection) client() *sdk.Client {
 	options := &sdk.ClientOptions{
 		Capabilities:                l.capabilities(),
@@ -214,7 +213,7 @@ func (l *connection) client() *sdk.Client {
 	return l.withRoots(sdk.NewClient(l.implementation(), options))
 }
 
-// look has the tools listed anew, or the server tried at once if it is down.
+// look triggers a refresh, or an attempt to connect if the server is down.
 func (l *connection) look() {
 	select {
 	case l.again <- struct{}{}:
@@ -222,7 +221,7 @@ func (l *connection) look() {
 	}
 }
 
-// refresh lists what the server has: its tools, and what there is to read.
+// refresh lists the tools, resources and prompts of the server.
 func (l *connection) refresh(ctx context.Context, session *sdk.ClientSession) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -254,8 +253,8 @@ func (l *connection) refresh(ctx context.Context, session *sdk.ClientSession) er
 	return l.first(ctx, known, has)
 }
 
-// first approves what a server has that is seen for the first time, if the
-// operator wants that.
+// first approves all declarations of a server that is seen for the first time, unless
+// the operator approves each.
 func (l *connection) first(ctx context.Context, known []*declared, has *library) error {
 	if l.approved() == nil && l.config.Approve != ApproveEach {
 		approved := &Approved{
@@ -266,7 +265,7 @@ func (l *connection) first(ctx context.Context, known []*declared, has *library)
 		for _, d := range known {
 			approved.Tools[d.Name] = d.hash
 		}
-		// Another bridge of the cluster may have been asked to decide meanwhile.
+		// Another bridge of the cluster may have stored an approval meanwhile.
 		if _, err := l.service.opts.Table.Create(ctx, l.key, approved); err != nil && protocol.CodeOf(err) != protocol.AlreadyExists {
 			return err
 		}
@@ -275,8 +274,8 @@ func (l *connection) first(ctx context.Context, known []*declared, has *library)
 	return nil
 }
 
-// reconsider makes tools of what the server declares, as far as it is
-// approved. Those that stay the same are the same.
+// reconsider makes the tools of the approved declarations. Unchanged tools keep their
+// pointers.
 func (l *connection) reconsider() {
 	approved := l.approved()
 	l.mu.Lock()
@@ -314,7 +313,7 @@ func (l *connection) offered() []*tools.Tool {
 	return l.tools
 }
 
-// arrive notes that the server is there.
+// arrive records that the server is connected.
 func (l *connection) arrive(session *sdk.ClientSession) {
 	server := ""
 	if hello := session.InitializeResult(); hello != nil && hello.ServerInfo != nil {
@@ -327,7 +326,7 @@ func (l *connection) arrive(session *sdk.ClientSession) {
 	l.service.opts.Log.Info("an MCP server is connected", "server", l.config.Name)
 }
 
-// leave notes that the server is gone.
+// leave records that the connection is lost.
 func (l *connection) leave(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -341,8 +340,8 @@ func (l *connection) leave(why error) {
 	l.service.changed()
 }
 
-// told is an error as operators read it: without where the server is, which is
-// for who configures it. URLs have keys in them, now and then.
+// told is the text of an error for operators, without the address of the server: only
+// its configurer may see that, and URLs may contain keys.
 func (l *connection) told(err error) string {
 	text := err.Error()
 	if l.config.URL != "" {
@@ -357,7 +356,7 @@ func (l *connection) told(err error) string {
 	return text
 }
 
-// current is the session, while there is one.
+// current returns the session, or an error if there is none.
 func (l *connection) current() (*sdk.ClientSession, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

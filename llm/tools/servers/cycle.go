@@ -7,12 +7,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bridges may use each other as MCP servers, and one may be told to use itself.
-// Three things keep that from going round and round: a bridge does not use
-// itself, it does not take from another one what that has from elsewhere, and
-// calls say how many others they are within.
+// Bridges may use each other as MCP servers, and one may be configured to use itself.
+// Three rules prevent cycles: a bridge does not use itself, it ignores tools that
+// another bridge has from a server of its own, and calls carry the number of their
+// enclosing calls.
 
-// The marks by which bridges know each other.
+// The marks by which bridges recognise each other.
 const (
 	capabilityKey = "aibridge"        // experimental capability of the server
 	sourceKey     = "aibridge/source" // in the _meta of a tool
@@ -30,8 +30,7 @@ func (s *Service) isSelf(hello *sdk.InitializeResult) bool {
 	return bridge["instance"] == s.opts.Instance
 }
 
-// relayed reports whether a tool is one that another bridge has from a server
-// of its own.
+// relayed reports whether another bridge has a tool from a server of its own.
 func relayed(t *sdk.Tool) bool { return relayedMeta(t.Meta) }
 
 func relayedMeta(meta sdk.Meta) bool {

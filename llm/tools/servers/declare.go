@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// prefix begins the names of all tools here, sourcePrefix the name of their source.
+// The prefixes of the names of servers' tools, and of the names of their sources.
 const (
 	prefix       = "mcp."
 	sourcePrefix = "mcp:"
@@ -25,11 +25,11 @@ const (
 	maxDeclaration = 64 << 10 // bytes of JSON of one tool
 )
 
-// A declared tool is one as its server declares it.
+// A declared is a tool in the declaration of its server.
 type declared struct {
 	*sdk.Tool
 	input, output json.RawMessage
-	hash          string // of all that it says, hexadecimal
+	hash          string // of the whole declaration, hexadecimal
 }
 
 // declare reads a server's declaration of a tool. One that is too long is ignored.
@@ -55,7 +55,7 @@ func declare(t *sdk.Tool) (*declared, bool) {
 	return d, true
 }
 
-// wanted reports whether the operator wants a tool.
+// wanted reports whether the configuration includes a tool.
 func (c *Config) wanted(name string) bool { return wantedBy(c.Tools, name) }
 
 // wantedBy reports whether a name fits one of the patterns, if there are any.
@@ -68,8 +68,8 @@ func wantedBy(patterns []string, name string) bool {
 	return len(patterns) == 0
 }
 
-// tool is a declared tool as the catalogue has it. Without trust in the server
-// it may do anything.
+// tool converts a declaration to a tool of the catalogue. Without trust in the server
+// the tool counts as acting on the world.
 func (l *connection) tool(d *declared) *tools.Tool {
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
@@ -88,7 +88,7 @@ func (l *connection) tool(d *declared) *tools.Tool {
 			return l.service.run(ctx, x, l.config.Name, d.Name)
 		},
 		Asks:   l.config.Elicitation || l.config.Sampling.On && l.config.Sampling.By == byCaller,
-		Prompt: true, // as commands are
+		Prompt: true, // like every command
 	}
 	if hints := d.Annotations; l.config.Trusted && hints != nil {
 		switch {

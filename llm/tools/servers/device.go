@@ -12,15 +12,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// DeviceSettings say whether devices may be servers, and how they are used.
+// DeviceSettings are the settings of devices that are MCP servers.
 type DeviceSettings struct {
 	On      bool          `yaml:"on" doc:"devices that announce themselves as MCP servers over MQTT are used as such, under approval"`
-	Approve string        `yaml:"approve" doc:"each: every tool, prompt and resource waits for mcp.server.approve; first: what a device has when it is first seen is approved; each by default"`
+	Approve string        `yaml:"approve" doc:"each: every tool, prompt and resource waits for mcp.server.approve; first: the declarations of a device that is first seen are approved; each by default"`
 	Risk    string        `yaml:"risk" doc:"ask: a person has to agree to every call of their tools"`
 	Timeout time.Duration `yaml:"timeout" doc:"time that a call may take; 60s by default"`
 }
 
-// Check names the fault of the settings.
+// Check returns the fault of the settings.
 func (s *DeviceSettings) Check() error {
 	switch {
 	case s.Approve != "" && s.Approve != ApproveFirst && s.Approve != ApproveEach:
@@ -39,8 +39,8 @@ const (
 	spaceDevices = 1024
 )
 
-// The time within which a device answers a ping, and the version of MCP that is spoken
-// with it: the one that MCP over MQTT is specified for.
+// The time within which a device must answer a ping, and the version of MCP for
+// devices: that of the specification of MCP over MQTT.
 const (
 	pingTimeout   = 10 * time.Second
 	deviceVersion = "2025-03-26"
@@ -49,12 +49,12 @@ const (
 // A Device is a server that has announced itself.
 type Device struct {
 	Name    string         // of its tools, mcp.{name}.{tool}
-	Owner   protocol.Party // whose device it is; of its space alone it can be used
-	Way     sdk.Transport  // is connected for each session, one at a time
+	Owner   protocol.Party // owner of the device, which is used in the owner's space alone
+	Way     sdk.Transport  // connected for each session, one at a time
 	Clients func() []string
 }
 
-// An attached device is there until it is detached.
+// An attached is a device between Attach and detach.
 type attached struct {
 	Device
 	detached context.Context
@@ -64,10 +64,10 @@ type attached struct {
 // deviceKey is the key of a device. No name of the configuration has a slash.
 func deviceKey(space protocol.SpaceID, name string) string { return string(space) + "/" + name }
 
-// Attach has a device used as a server until detach is called. A name that is none is an
-// InvalidParameter; one of a server of the configuration, or of somebody else's device that
-// is there or was approved, AlreadyExists; with too many devices the limit is reached. It
-// does not block.
+// Attach adds a device as a server until detach is called. The error is
+// InvalidParameter for an invalid name, AlreadyExists for the name of a configured
+// server or of an attached or approved device of another principal, and LimitReached
+// for too many devices. It does not block.
 func (s *Service) Attach(d Device) (detach func(), err error) {
 	if !nameForm.MatchString(d.Name) {
 		return nil, protocol.InvalidParam("name", "must have up to 32 lower-case letters, digits, - and _")
@@ -87,7 +87,7 @@ func (s *Service) Attach(d Device) (detach func(), err error) {
 	return func() { s.dismiss(l) }, nil
 }
 
-// admit takes the connection of a device in, and has it run.
+// admit adds the connection of a device, and starts it.
 func (s *Service) admit(l *connection) error {
 	owner := l.device.Owner
 	approved, _, known := s.opts.Table.Get(l.key)
@@ -110,7 +110,7 @@ func (s *Service) admit(l *connection) error {
 	return nil
 }
 
-// dismiss forgets the connection of a device, which ends.
+// dismiss ends and removes the connection of a device.
 func (s *Service) dismiss(l *connection) {
 	l.device.detach()
 	s.mu.Lock()
@@ -122,7 +122,8 @@ func (s *Service) dismiss(l *connection) {
 	s.changed()
 }
 
-// count counts the devices of an owner and of its space. s.mu is held.
+// count adds n to the numbers of devices of an owner and of its space. The caller holds
+// s.mu.
 func (s *Service) count(owner protocol.Party, n int) {
 	for _, of := range []string{owner.String(), string(owner.Space)} {
 		if s.crowd[of] += n; s.crowd[of] <= 0 {
@@ -131,7 +132,7 @@ func (s *Service) count(owner protocol.Party, n int) {
 	}
 }
 
-// owner is the principal whose device the server is, nobody for one of the configuration.
+// owner is the owner of a device, the zero value for a configured server.
 func (l *connection) owner() protocol.Party {
 	if l.device == nil {
 		return protocol.Party{}
@@ -139,7 +140,7 @@ func (l *connection) owner() protocol.Party {
 	return l.device.Owner
 }
 
-// approved is the approved part of the server, nil if that is nothing.
+// approved is the record of approvals of the server, nil for none.
 func (l *connection) approved() *Approved {
 	approved, _, ok := l.service.opts.Table.Get(l.key)
 	if !ok || approved.Owner != l.owner() {
@@ -148,7 +149,7 @@ func (l *connection) approved() *Approved {
 	return approved
 }
 
-// of is the device that the server is, nil for a server of the configuration.
+// of is the view of a device, nil for a configured server.
 func (l *connection) of() *DeviceView {
 	if l.device == nil {
 		return nil
@@ -156,7 +157,7 @@ func (l *connection) of() *DeviceView {
 	return &DeviceView{Owner: l.device.Owner, Clients: l.device.Clients()}
 }
 
-// version is the version of MCP that is proposed to the server; nil is the latest.
+// version holds the MCP version to propose to the server; nil proposes the latest.
 func (l *connection) version() *sdk.ClientSessionOptions {
 	if l.device == nil {
 		return nil
@@ -164,7 +165,8 @@ func (l *connection) version() *sdk.ClientSessionOptions {
 	return &sdk.ClientSessionOptions{ProtocolVersion: deviceVersion}
 }
 
-// alive reports whether the device answers a ping, be it that it knows none.
+// alive reports whether the device answers a ping, be it by an error for an unknown
+// method.
 func (l *connection) alive(ctx context.Context, session *sdk.ClientSession) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Methods by which a caller is asked, as MCP calls them.
+// The MCP methods of requests to a caller.
 const (
 	samplingMethod    = "sampling/createMessage"
 	elicitationMethod = "elicitation/create"
@@ -19,16 +19,16 @@ const (
 // Bounds of forms.
 const (
 	maxForms      = 8        // of one call
-	maxFormText   = 4 << 10  // bytes of what the server says
+	maxFormText   = 4 << 10  // bytes of the server's text
 	maxFormSchema = 16 << 10 // bytes
 )
 
-// callerAnswers reports whether the caller can be asked by a method.
+// callerAnswers reports whether the caller's client supports a method.
 func (a *inquiry) callerAnswers(method string) bool {
 	return a.call.Ask != nil && a.call.Ask.Answers(method)
 }
 
-// askCaller asks the caller, and reads the answer.
+// askCaller sends a request to the caller, and decodes its answer.
 func (a *inquiry) askCaller(ctx context.Context, method string, params, answer any) error {
 	text, err := json.Marshal(params)
 	if err != nil {
@@ -36,13 +36,13 @@ func (a *inquiry) askCaller(ctx context.Context, method string, params, answer a
 	}
 	said, err := a.call.Ask.Ask(ctx, method, text)
 	if err != nil {
-		a.of.service.opts.Log.Debug("a caller was not asked what an MCP server wants to know", "server", a.of.config.Name, "method", method, "error", err)
+		a.of.service.opts.Log.Debug("a request of an MCP server did not reach the caller", "server", a.of.config.Name, "method", method, "error", err)
 		return err
 	}
 	return json.Unmarshal(said, answer)
 }
 
-// elicitor shows the caller's user forms, nil if nobody is asked.
+// elicitor is the handler of forms for the caller's user, nil if none are shown.
 func (a *inquiry) elicitor() func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	if !a.of.config.Elicitation || !a.callerAnswers(elicitationMethod) {
 		return nil
@@ -50,8 +50,8 @@ func (a *inquiry) elicitor() func(context.Context, *sdk.ElicitRequest) (*sdk.Eli
 	return a.elicit
 }
 
-// elicit shows a form of the server, in whose name it asks, and never for a secret. One
-// that nobody answers is cancelled.
+// elicit shows a form in the name of the server, and never for a secret. A form without
+// an answer is cancelled.
 func (a *inquiry) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	fields, err := fieldsOf(r.Params)
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *inquiry) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 		return &sdk.ElicitResult{Action: answer.Action}, nil
 	}
 	content := make(map[string]any, len(fields))
-	for name, value := range answer.Content { // and nothing that was not asked
+	for name, value := range answer.Content { // only fields of the form
 		if fields[name] {
 			content[name] = value
 		}
@@ -87,7 +87,8 @@ func (a *inquiry) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 	return &sdk.ElicitResult{Action: answer.Action, Content: content}, nil
 }
 
-// fieldsOf are the names of the fields of a form, or why it is not shown.
+// fieldsOf returns the names of a form's fields, or the error of a form that is not
+// shown.
 func fieldsOf(p *sdk.ElicitParams) (map[string]bool, error) {
 	if p.Mode != "" && p.Mode != "form" {
 		return nil, errors.New("mode: only forms are shown")
@@ -115,7 +116,7 @@ func fieldsOf(p *sdk.ElicitParams) (map[string]bool, error) {
 	return fields, nil
 }
 
-// nobodyIsAsked refuses forms of a server that works on no call.
+// nobodyIsAsked refuses forms of a server outside of calls.
 func nobodyIsAsked(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	return nil, unasked(codeRejected, "people are asked on behalf of a call of a tool, and only within its session")
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxFollowed bounds the resources of one server that are followed.
+// maxFollowed is the greatest number of followed resources of one server.
 const maxFollowed = 1000
 
-// followTimeout bounds the wait for a server that is to tell of a resource, or not to
-// any more.
+// followTimeout is the time limit of a subscription to a resource, and of its end.
 const followTimeout = 10 * time.Second
 
-// OnUpdate has told called with the public URI of a resource that a server says has
-// changed, as long as it is followed. It is set before [Service.Run], and must not block.
+// OnUpdate sets the receiver of changes: told is called with the public URI of a
+// followed resource when its server reports a change. Call OnUpdate before
+// [Service.Run]; told must not block.
 func (s *Service) OnUpdate(told func(uri string)) { s.updated = told }
 
-// MayFollow returns the reason why a principal may not follow a resource of a server, nil
-// if it may. The right to read it is enough.
+// MayFollow returns the error of a principal that may not follow a resource of a
+// server. The right to read it suffices.
 func (s *Service) MayFollow(ctx context.Context, who *protocol.Principal, server, uri string) error {
 	l, err := s.connected(who, server)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *Service) MayFollow(ctx context.Context, who *protocol.Principal, server
 	return nil
 }
 
-// Follow has a server tell of changes of a resource, as long as it has a follower: until
-// stop is called as often as this.
+// Follow subscribes to the changes of a resource at its server. The subscription lasts
+// until the stop functions of all followers were called.
 func (s *Service) Follow(ctx context.Context, who *protocol.Principal, server, uri string) (stop func(), err error) {
 	if err := s.MayFollow(ctx, who, server, uri); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func (s *Service) Follow(ctx context.Context, who *protocol.Principal, server, u
 	if err != nil {
 		return nil, err
 	}
-	if !tells(session) || l.device != nil { // a device of that name in another space would be heard of, too
-		return nil, protocol.Errorf(protocol.NotFound, "the server does not tell of changes of resources").With("server", server)
+	if !tells(session) || l.device != nil { // changes of a device of that name in another space would be reported, too
+		return nil, protocol.Errorf(protocol.NotFound, "the server does not report changes of resources").With("server", server)
 	}
 	l.mu.Lock()
 	if l.followed[uri] == 0 && len(l.followed) >= maxFollowed {
@@ -72,7 +72,8 @@ func (s *Service) Follow(ctx context.Context, who *protocol.Principal, server, u
 	return func() { l.unfollow(uri) }, nil
 }
 
-// unfollow ends one following of a resource, and with the last the server is told.
+// unfollow removes one follower of a resource. With the last one the subscription at
+// the server ends.
 func (l *connection) unfollow(uri string) {
 	l.mu.Lock()
 	l.followed[uri]--
@@ -88,18 +89,18 @@ func (l *connection) unfollow(uri string) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), followTimeout)
 		defer cancel()
-		_ = session.Unsubscribe(ctx, &sdk.UnsubscribeParams{URI: uri}) // what it tells nevertheless is passed over
+		_ = session.Unsubscribe(ctx, &sdk.UnsubscribeParams{URI: uri}) // later reports of the server are ignored
 	}()
 }
 
-// tells reports whether a server tells of changes of resources.
+// tells reports whether a server reports changes of resources.
 func tells(session *sdk.ClientSession) bool {
 	hello := session.InitializeResult()
 	return hello != nil && hello.Capabilities != nil && hello.Capabilities.Resources != nil && hello.Capabilities.Resources.Subscribe
 }
 
-// resume subscribes anew to the followed resources of a server that is back. Each is
-// reported as changed, since changes may have been missed meanwhile.
+// resume subscribes anew to the followed resources of a server after a reconnection.
+// Each is reported as changed, since changes may have been missed meanwhile.
 func (l *connection) resume(ctx context.Context, session *sdk.ClientSession) {
 	l.mu.Lock()
 	uris := slices.Sorted(maps.Keys(l.followed))
@@ -118,7 +119,8 @@ func (l *connection) resume(ctx context.Context, session *sdk.ClientSession) {
 	}
 }
 
-// changed tells that a server says that a resource has changed, or one below it.
+// changed passes a server's report on a resource to the receiver of changes, for each
+// followed resource that is the reported one or contains it.
 func (l *connection) changed(uri string) {
 	var hit []string
 	l.mu.Lock()

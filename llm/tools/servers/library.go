@@ -27,25 +27,25 @@ const (
 	maxName      = 256     // bytes
 )
 
-// A listed thing is one that a server lists, and what names it there.
+// A listed is an entry of a server's list, with its key.
 type listed[T any] struct {
 	is   *T
 	key  string
-	hash string // of all that it says, hexadecimal
+	hash string // of the whole entry, hexadecimal
 }
 
 // A library is the readable offer of a server: resources, templates of their URIs, and
 // prompts, each in the order of their keys.
 type library struct {
-	readable  bool   // it has resources at all
-	sum       string // names the offer
+	readable  bool   // the server has resources
+	sum       string // hash of the entries
 	resources []listed[sdk.Resource]
 	templates []listed[sdk.ResourceTemplate]
 	prompts   []listed[sdk.Prompt]
 }
 
-// browse lists what the server has. A list that fails stays as it was: a server
-// that cannot list its prompts has good tools all the same.
+// browse lists the resources, templates and prompts of the server. A list that fails
+// keeps its old entries, so that a failure to list prompts does not affect the rest.
 func (l *connection) browse(ctx context.Context, session *sdk.ClientSession, old *library) *library {
 	hello := session.InitializeResult()
 	if hello == nil || hello.Capabilities == nil {
@@ -62,8 +62,7 @@ func (l *connection) browse(ctx context.Context, session *sdk.ClientSession, old
 	return now
 }
 
-// take takes at most limit things of a list, those that have a key. The first
-// of a key is it.
+// take returns at most limit valid entries of a list. The first entry of a key counts.
 func take[T any](l *connection, what string, list iter.Seq2[*T, error], old []listed[T], limit int, key func(*T) (string, bool)) []listed[T] {
 	var taken []listed[T]
 	seen := make(map[string]bool)
@@ -74,7 +73,7 @@ func take[T any](l *connection, what string, list iter.Seq2[*T, error], old []li
 			return old
 		}
 		if count++; count > limit || size > maxList {
-			l.service.opts.Log.Warn("an MCP server lists more than is taken", "server", l.config.Name, "list", what, "limit", limit)
+			l.service.opts.Log.Warn("an MCP server lists more entries than the limit", "server", l.config.Name, "list", what, "limit", limit)
 			break
 		}
 		if one == nil {
@@ -104,14 +103,14 @@ func (l *connection) keyOfPrompt(p *sdk.Prompt) (string, bool) {
 	return p.Name, visible(p.Name, maxName) && !relayedMeta(p.Meta) && wantedBy(l.config.Prompts, p.Name)
 }
 
-// readable reports whether a text is the URI of a resource of the server's own:
-// one that a bridge has from a server of its own begins with [URIPrefix].
+// readable reports whether a text is the URI of a resource of the server itself.
+// [URIPrefix] begins those that another bridge has from a server of its own.
 func readable(uri string) bool {
 	at, err := url.Parse(uri)
 	return err == nil && at.Scheme != "" && visible(uri, maxURI) && !strings.ContainsFunc(uri, unicode.IsSpace) && !strings.HasPrefix(strings.ToLower(uri), URIPrefix)
 }
 
-// visible reports whether a name of at most longest bytes shows all that it has.
+// visible reports whether a name has at most longest bytes and no invisible characters.
 func visible(name string, longest int) bool {
 	return name != "" && len(name) <= longest && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || protocol.Hidden(r) })
@@ -131,7 +130,7 @@ func (b *library) approved(by *Approved) *library {
 	return open
 }
 
-// open is the library as it can be read now.
+// open is the readable part of the library, empty while the server is not connected.
 func (l *connection) open() *library {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +140,7 @@ func (l *connection) open() *library {
 	return l.offer
 }
 
-// only are those things that are approved as they are.
+// only returns the entries whose current hash is approved.
 func only[T any](all []listed[T], approved map[string]string) []listed[T] {
 	var some []listed[T]
 	for _, one := range all {
@@ -152,7 +151,7 @@ func only[T any](all []listed[T], approved map[string]string) []listed[T] {
 	return some
 }
 
-// hashes are those of a list, by key.
+// hashes returns the hashes of a list, by key.
 func hashes[T any](all []listed[T]) map[string]string {
 	m := make(map[string]string, len(all))
 	for _, one := range all {
@@ -161,7 +160,7 @@ func hashes[T any](all []listed[T]) map[string]string {
 	return m
 }
 
-// sumOf names what a library holds.
+// sumOf is a hash of all entries of a library.
 func (b *library) sumOf() string {
 	sum := sha256.New()
 	for _, one := range b.resources {

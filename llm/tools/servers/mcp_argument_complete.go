@@ -42,7 +42,7 @@ type CompleteResult struct {
 	Untrusted bool     `json:"untrusted" doc:"always true: the texts are the server's"`
 }
 
-// maxValues is the number of values that are proposed at most, as the protocol wants.
+// maxValues is the greatest number of proposed values, by the protocol.
 const maxValues = 100
 
 // Complete has a server propose values.
@@ -86,14 +86,15 @@ func (s *Service) Complete(ctx context.Context, call *commands.Call, p CompleteP
 			result.More = true
 			break
 		}
-		if visible(v, maxName) { // a value that would be cut is another one
+		if visible(v, maxName) { // a shortened value would be another one
 			result.Values = append(result.Values, v)
 		}
 	}
 	return result, nil
 }
 
-// completable is the thing that the params name, if the principal may use it.
+// completable is the reference to the prompt or template of the params, if the
+// principal may use it.
 func (l *connection) completable(ctx context.Context, who *protocol.Principal, p *CompleteParams) (*sdk.CompleteReference, error) {
 	open := l.open()
 	switch {

@@ -45,7 +45,7 @@ type PromptResult struct {
 
 // A PromptMessage is one message of a prompt.
 type PromptMessage struct {
-	Role    string  `json:"role" enum:"user,assistant" doc:"role whose words they are to be"`
+	Role    string  `json:"role" enum:"user,assistant" doc:"role of the author"`
 	Content Content `json:"content" doc:"the message"`
 }
 

@@ -69,7 +69,7 @@ func (s *Service) Prompts(ctx context.Context, call *commands.Call, p PromptsPar
 	return result, ctx.Err()
 }
 
-// Gettable are the prompts that a principal may get, by [PromptView.PublicName].
+// Gettable lists the prompts that a principal may get, by [PromptView.PublicName].
 func (s *Service) Gettable(ctx context.Context, who *protocol.Principal) []PromptView {
 	var all []PromptView
 	for _, l := range s.known(who) {
@@ -90,8 +90,8 @@ func (s *Service) Gettable(ctx context.Context, who *protocol.Principal) []Promp
 	return all
 }
 
-// Shown names the readable offer for a principal. It is the same only while that is the
-// same.
+// Shown identifies the prompts and resources that a principal may use. It changes with
+// them.
 func (s *Service) Shown(ctx context.Context, who *protocol.Principal) string {
 	var shown strings.Builder
 	for _, l := range s.known(who) {

@@ -59,7 +59,7 @@ type TemplateView struct {
 // PublicURI is the URI of the resource for clients of the bridge.
 func (v *ResourceView) PublicURI() string { return PublicURI(v.Server, v.URI) }
 
-// Resources lists what the caller may read.
+// Resources lists the resources that the caller may read.
 func (s *Service) Resources(ctx context.Context, call *commands.Call, p ResourcesParams) (ResourcesResult, error) {
 	if p.Server != "" {
 		if _, err := s.connection(call.Principal, p.Server); err != nil {
@@ -89,8 +89,8 @@ func (s *Service) Resources(ctx context.Context, call *commands.Call, p Resource
 	return result, ctx.Err()
 }
 
-// Readable are the resources that a principal may read, by [ResourceView.PublicURI], and
-// the templates of further ones.
+// Readable lists the resources that a principal may read, by [ResourceView.PublicURI],
+// and the templates of further ones.
 func (s *Service) Readable(ctx context.Context, who *protocol.Principal) ([]ResourceView, []TemplateView) {
 	var all []ResourceView
 	var templates []TemplateView
@@ -101,7 +101,7 @@ func (s *Service) Readable(ctx context.Context, who *protocol.Principal) ([]Reso
 		open := l.open()
 		for _, r := range open.resources {
 			v := ResourceView{Server: l.config.Name, URI: r.is.URI, Name: plain(r.is.Name, maxName), MIMEType: plain(r.is.MIMEType, maxName), Size: max(r.is.Size, 0)}
-			if l.config.Trusted { // resources come and go without approval, so nobody has reviewed this text
+			if l.config.Trusted { // resources come and go without approval, so this text was not reviewed
 				v.Description = l.marked(r.is.Title, r.is.Description)
 			}
 			all = append(all, v)

@@ -12,8 +12,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Reading acts: a server may do what it likes when it is asked, and the audit
-// trail is to say who asked.
+// Reading counts as an act: the server may do anything upon a request, and the audit
+// trail must name the caller.
 var resourceRead = commands.Spec{
 	Name:    "mcp.resource.read",
 	Summary: "Read a resource of an external MCP server.",

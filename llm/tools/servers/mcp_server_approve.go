@@ -23,8 +23,8 @@ var serverApprove = commands.Spec{
 // ApproveParams are the params of mcp.server.approve.
 type ApproveParams struct {
 	Server    string   `json:"server" len:"1-32" doc:"the server"`
-	Revision  string   `json:"revision" len:"16" doc:"of mcp.server.list: what was looked at before approving"`
-	Tools     []string `json:"tools,omitempty" len:"0-512" each:"1-256" doc:"which tools; everything is approved if nothing is named at all"`
+	Revision  string   `json:"revision" len:"16" doc:"revision from mcp.server.list of the declarations that were reviewed"`
+	Tools     []string `json:"tools,omitempty" len:"0-512" each:"1-256" doc:"names of tools; everything is approved without any names"`
 	Prompts   []string `json:"prompts,omitempty" len:"0-512" each:"1-256" doc:"which prompts"`
 	Templates []string `json:"templates,omitempty" len:"0-256" each:"1-2048" doc:"which templates of resources, by URI template"`
 	Resources bool     `json:"resources,omitempty" doc:"the resources: all of them, now and later"`
@@ -57,7 +57,7 @@ func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApprovePar
 		return ApproveResult{}, protocol.Errorf(protocol.TargetUnavailable, "the server has shown nothing yet").With("server", p.Server)
 	}
 	if p.Revision != now {
-		return ApproveResult{}, protocol.Errorf(protocol.RevisionConflict, "what the server has changed meanwhile: look at it again").With("revision", now)
+		return ApproveResult{}, protocol.Errorf(protocol.RevisionConflict, "the declarations of the server have changed meanwhile: review them again").With("revision", now)
 	}
 	approved, _, err := records.Change(ctx, s.opts.Table, l.key, func(old *Approved, _ uint64) (*Approved, error) {
 		if old != nil && old.Owner != l.owner() {
@@ -76,8 +76,8 @@ func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApprovePar
 	return approved.result(p.Server, known, has), nil
 }
 
-// added is the next record of approvals: the previous ones with those named, or with
-// everything that the server has.
+// added is the next record of approvals: the previous ones with the named entries, or
+// with all entries of the server.
 func (p ApproveParams) added(old *Approved, known []*declared, has *library, by *protocol.Principal, at time.Time) (next *Approved, err error) {
 	if old == nil {
 		old = &Approved{}
@@ -141,8 +141,8 @@ func toolHashes(known []*declared) map[string]string {
 	return m
 }
 
-// revision names what a server declares, "" if that is nothing. Resources come
-// and go without changing it.
+// revision is a hash of a server's declarations, "" for none. Resources come and go
+// without changing it.
 func revision(known []*declared, has *library) string {
 	if len(known)+len(has.prompts)+len(has.templates) == 0 && !has.readable {
 		return ""

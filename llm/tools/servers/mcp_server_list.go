@@ -30,7 +30,7 @@ type ListResult struct {
 	Total   int          `json:"total" doc:"number of servers in the answer, which has one page"`
 }
 
-// A ServerView is a server as operators see it.
+// A ServerView is a server in the results for operators.
 type ServerView struct {
 	Server    string          `json:"server" doc:"name of the server, as in the names of its tools"`
 	State     State           `json:"state" doc:"connecting, connected or down"`
@@ -38,7 +38,7 @@ type ServerView struct {
 	Problem   string          `json:"problem,omitempty" doc:"reason why it is down"`
 	Device    *DeviceView     `json:"device,omitempty" doc:"owner of the device; absent for a server of the configuration"`
 	Product   string          `json:"product,omitempty" doc:"name that the server gives itself"`
-	Revision  string          `json:"revision,omitempty" doc:"names what it has as it is now, for mcp.server.approve"`
+	Revision  string          `json:"revision,omitempty" doc:"hash of its current declarations, for mcp.server.approve"`
 	Tools     []ToolView      `json:"tools" doc:"tools that the server has declared, by name; empty before it was first reached"`
 	Prompts   []PromptState   `json:"prompts" doc:"its prompts, by name"`
 	Templates []TemplateState `json:"templates" doc:"its templates of resources, by URI template"`
@@ -51,21 +51,21 @@ type DeviceView struct {
 	Clients []string       `json:"clients" doc:"MQTT client ids that serve it, one of which is in use"`
 }
 
-// A ToolView is a tool of a server as operators see it.
+// A ToolView is a tool of a server in the results for operators.
 type ToolView struct {
 	Tool        string `json:"tool" doc:"name of the tool, as the server declares it"`
 	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
 	Description string `json:"description,omitempty" doc:"description by the server"`
 }
 
-// A PromptState is a prompt of a server as operators see it.
+// A PromptState is a prompt of a server in the results for operators.
 type PromptState struct {
 	Prompt      string `json:"prompt" doc:"name of the prompt, as the server declares it"`
 	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
 	Description string `json:"description,omitempty" doc:"description by the server"`
 }
 
-// A TemplateState is a template of resources as operators see it.
+// A TemplateState is a template of resources in the results for operators.
 type TemplateState struct {
 	URITemplate string `json:"uri_template" doc:"as the server declares it (RFC 6570)"`
 	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
@@ -75,7 +75,7 @@ type TemplateState struct {
 // A ResourcesState is the state of a server's resources, for operators.
 type ResourcesState struct {
 	State string `json:"state" doc:"approved, new, or none if the server has none"`
-	Total int    `json:"total" doc:"number of those that it lists; mcp.resource.list has them once they are approved"`
+	Total int    `json:"total" doc:"number of listed resources; mcp.resource.list has them once they are approved"`
 }
 
 // List shows the servers.
@@ -127,7 +127,7 @@ func (l *connection) view() ServerView {
 	return v
 }
 
-// state says whether something may be used, by the hash that is approved.
+// state is the state of an entry, by its approved hash and its current one.
 func state(approved, now string) string {
 	switch approved {
 	case "":

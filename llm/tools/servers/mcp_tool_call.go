@@ -50,7 +50,7 @@ type CallResult struct {
 	Content []Content       `json:"content,omitempty" doc:"all of the result in its order; absent if it is one text"`
 	Sampled *Sampled        `json:"sampled,omitempty" doc:"questions of the server to models meanwhile; absent if there were none"`
 	Forms   int             `json:"forms,omitempty" doc:"forms by which the server asked the caller meanwhile; absent for 0"`
-	IsError bool            `json:"is_error" doc:"the tool says that it failed; text says why"`
+	IsError bool            `json:"is_error" doc:"the tool reported a failure; text holds the reason"`
 }
 
 // Media is a piece of a result that is not text.
@@ -62,7 +62,7 @@ type Media struct {
 
 // Content is one piece of a result.
 type Content struct {
-	Kind     string `json:"kind" enum:"text,image,audio,video,resource,resource_link" doc:"kind; resource has the contents of one, resource_link only says where it is"`
+	Kind     string `json:"kind" enum:"text,image,audio,video,resource,resource_link" doc:"kind; resource has the contents of one, resource_link only its address"`
 	Text     string `json:"text,omitempty" doc:"of a text, and of a resource that is one"`
 	MIMEType string `json:"mime_type,omitempty" doc:"media type of data, or of a resource; absent if the server does not say"`
 	Data     string `json:"data,omitempty" doc:"of media, and of a resource that is no text: base64"`
@@ -70,12 +70,12 @@ type Content struct {
 	Name     string `json:"name,omitempty" doc:"of a link"`
 }
 
-// Piece is the content as tools give it back.
+// Piece converts the content to a piece of a tool's output.
 func (c *Content) Piece() tools.Piece {
 	return tools.Piece{Kind: tools.PieceKind(c.Kind), Text: c.Text, Data: c.Data, MIMEType: c.MIMEType, URI: c.URI, Name: c.Name}
 }
 
-// maxText bounds the text of a result, in bytes.
+// maxText is the greatest length of the text of a result, in bytes.
 const maxText = 1 << 20
 
 // Call calls a tool.
@@ -106,7 +106,7 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 	return got, nil
 }
 
-// explain says what a failed call means to the caller.
+// explain is the error of a failed call for its caller.
 func (l *connection) explain(ctx context.Context, err error) error {
 	refused, ours := new(jsonrpc.Error), new(protocol.Error)
 	switch {
@@ -119,12 +119,12 @@ func (l *connection) explain(ctx context.Context, err error) error {
 	case errors.As(err, &refused) && !errors.Is(err, sdk.ErrConnectionClosed) && !errors.Is(err, sdk.ErrSessionMissing):
 		return protocol.Errorf(protocol.TargetUnavailable, "the MCP server refused the call: %s", short(refused.Message, 1024)).With("server", l.config.Name)
 	}
-	l.look() // if it is gone, that is found out now
+	l.look() // detects a lost server now
 	l.service.opts.Log.Debug("a call of an MCP server failed", "server", l.config.Name, "error", err)
 	return protocol.Wrap(protocol.OutcomeUnknown, err, "the connection to the MCP server broke during the call").With("server", l.config.Name)
 }
 
-// read makes a result of what the server answers.
+// read converts the answer of the server to a result.
 func read(p CallParams, r *sdk.CallToolResult) CallResult {
 	result := CallResult{Server: p.Server, Tool: p.Tool, IsError: r.IsError}
 	if r.StructuredContent != nil {
@@ -167,7 +167,8 @@ func (r *CallResult) sort(pieces []Content) {
 	}
 }
 
-// contentOf reads a piece of a result. What nobody knows is left out.
+// contentOf converts a piece of a result. It reports false for unknown kinds, which are
+// left out.
 func contentOf(piece sdk.Content) (Content, bool) {
 	encode := base64.StdEncoding.EncodeToString
 	switch c := piece.(type) {
@@ -190,8 +191,7 @@ func contentOf(piece sdk.Content) (Content, bool) {
 // maxURI bounds the name and the address of a resource, in bytes.
 const maxURI = 2048
 
-// mediaKind is the kind of a piece for a model that sees and hears, "" if it is
-// read.
+// mediaKind is the kind of a piece that is image, audio or video, "" for others.
 func (c *Content) mediaKind() string {
 	kind := c.Kind
 	if kind == string(tools.PieceResource) && c.Data != "" {
@@ -204,8 +204,8 @@ func (c *Content) mediaKind() string {
 	return ""
 }
 
-// asText is a piece as a model reads it: of a resource that is neither text nor
-// media that it is there.
+// asText is the text of a piece for a model; false for media. A link, and a resource
+// that is not text, gets a text that names it.
 func (c *Content) asText() (string, bool) {
 	switch {
 	case c.mediaKind() != "":
@@ -235,7 +235,7 @@ func (s *Service) run(ctx context.Context, x *tools.Execution, server, tool stri
 	return r.output(), nil
 }
 
-// output is the result as a tool gives it back.
+// output converts the result to the output of a tool.
 func (r *CallResult) output() tools.Output {
 	out := tools.Output{Content: r.Data, Text: r.Text, IsError: r.IsError}
 	for _, m := range r.Media {

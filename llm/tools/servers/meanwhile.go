@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An underway call hears what the server says meanwhile.
+// An underway is a call in progress, which receives progress and logs of the server.
 type underway struct {
 	who  protocol.Party
 	emit func(event string, data any)
@@ -22,7 +22,7 @@ type underway struct {
 type step struct {
 	Percent float64 `json:"percent"`
 	Message string  `json:"message"`
-	// As the server counts, whose total may not be known.
+	// Progress and Total are in units of the server; Total is 0 if unknown.
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total,omitempty"`
 }
@@ -34,28 +34,28 @@ type logLine struct {
 	Text   string `json:"text"`
 }
 
-// Bounds of what a server says meanwhile, in bytes.
+// The bounds of a server's messages during a call, in bytes.
 const (
 	maxStep = 1024
 	maxLog  = 8 << 10
 )
 
-// logLevel is from what level on servers are asked to tell what they log.
+// logLevel is the lowest level of the logs that servers are asked to send.
 const logLevel sdk.LoggingLevel = "info"
 
-// listen asks a server to tell what it logs. One that cannot is no worse for
-// it.
+// listen asks a server to send its logs. A failure is ignored.
 func (l *connection) listen(ctx context.Context, session *sdk.ClientSession) {
 	hello := session.InitializeResult()
 	if hello == nil || hello.Capabilities == nil || hello.Capabilities.Logging == nil {
 		return
 	}
 	if err := session.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: logLevel}); err != nil {
-		l.service.opts.Log.Debug("an MCP server does not tell what it logs", "server", l.config.Name, "error", l.told(err))
+		l.service.opts.Log.Debug("an MCP server does not send its logs", "server", l.config.Name, "error", l.told(err))
 	}
 }
 
-// follow has a call told what the server says meanwhile, until stop is called.
+// follow registers a call for the progress and logs of the server, until stop is
+// called.
 func (l *connection) follow(token string, call *underway) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,14 +71,14 @@ func (l *connection) follow(token string, call *underway) (stop func()) {
 	}
 }
 
-// alone notes that a session begins, in which no principal has called.
+// alone resets the callers at the beginning of a session.
 func (l *connection) alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.caller, l.shared = protocol.Party{}, false
 }
 
-// step tells the caller the progress of a call.
+// step passes the progress of a call to its caller.
 func (l *connection) step(p *sdk.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	l.mu.Lock()
@@ -112,7 +112,7 @@ func (l *connection) line(p *sdk.LoggingMessageParams) logLine {
 	return line
 }
 
-// hearers are the calls under way, none if several principals have called.
+// hearers returns the calls under way, none if several principals have called.
 func (l *connection) hearers() []*underway {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *connection) hearers() []*underway {
 	return slices.Collect(maps.Values(l.calls))
 }
 
-// textOf is the log entry of a server, as a text.
+// textOf is the text of a server's log entry.
 func textOf(data any) string {
 	if text, ok := data.(string); ok {
 		return text

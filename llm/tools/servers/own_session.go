@@ -10,11 +10,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A server that may ask for something, a model or a person, while it works on a call does not say for which
-// call it asks. So a call of such a server has a session of its own, in which nobody else
-// calls: what is asked there is asked on behalf of this call, and ends with it.
+// A server that may send requests to a model or a person while it works on a call does
+// not name that call in them. So each call of such a server has a session of its own: a
+// request in it belongs to that call, and ends with it.
 
-// maxOwnSessions bounds the sessions with one server that calls have for themselves.
+// maxOwnSessions is the greatest number of concurrent sessions of single calls with one
+// server.
 const maxOwnSessions = 32
 
 // own opens a session for one call, until end is called.
@@ -45,7 +46,7 @@ func (l *connection) own(ctx context.Context, call *commands.Call, a *inquiry) (
 	}, nil
 }
 
-// askingClient is the bridge as a server sees it during one call.
+// askingClient is the bridge's MCP client for the server during one call.
 func (l *connection) askingClient(call *commands.Call, a *inquiry) *sdk.Client {
 	return l.withRoots(sdk.NewClient(l.implementation(), &sdk.ClientOptions{
 		Capabilities:                  a.capabilities(),
@@ -56,13 +57,13 @@ func (l *connection) askingClient(call *commands.Call, a *inquiry) *sdk.Client {
 	}))
 }
 
-// outsideOfCalls refuses what a server asks while it works on no call.
+// outsideOfCalls refuses questions of a server to models outside of calls.
 func outsideOfCalls(context.Context, *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
 	return nil, unasked(codeRejected, "models are asked on behalf of a call of a tool, and only within its session")
 }
 
-// capabilities are those of the configured ones that the caller has as well: the server
-// may use them during the call.
+// capabilities are the configured capabilities that the caller's client supports as
+// well: the server may use them during the call.
 func (a *inquiry) capabilities() *sdk.ClientCapabilities {
 	c := a.of.capabilities()
 	if a.answerer() == nil {
@@ -74,7 +75,7 @@ func (a *inquiry) capabilities() *sdk.ClientCapabilities {
 	return c
 }
 
-// answerer answers questions to models, nil if none are asked.
+// answerer is the handler of questions to models, nil if none are answered.
 func (a *inquiry) answerer() func(context.Context, *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
 	settings := &a.of.config.Sampling
 	if !settings.On || settings.By == byCaller && !a.callerAnswers(samplingMethod) {
@@ -83,8 +84,8 @@ func (a *inquiry) answerer() func(context.Context, *sdk.CreateMessageWithToolsRe
 	return a.answer
 }
 
-// capabilities are the ones that are configured for the server: it may ask the bridge
-// for nothing else.
+// capabilities are the client capabilities that are configured for the server: it may
+// use no others.
 func (l *connection) capabilities() *sdk.ClientCapabilities {
 	c := new(sdk.ClientCapabilities)
 	if l.config.Sampling.On {
@@ -99,7 +100,7 @@ func (l *connection) capabilities() *sdk.ClientCapabilities {
 	return c
 }
 
-// withRoots has a client tell the roots that are configured for the server.
+// withRoots adds the configured roots of the server to a client.
 func (l *connection) withRoots(c *sdk.Client) *sdk.Client {
 	for _, uri := range l.config.Roots {
 		c.AddRoots(&sdk.Root{URI: uri})

@@ -10,13 +10,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// readerName is the name, behind the server's, of the tool by which models read
-// resources. A tool of the server's own has the name before it.
+// readerName is the last part of the name of the tool by which models read resources. A
+// tool of the server with the same name takes precedence.
 const readerName = "read_resource"
 
-// readerFor is the tool that reads the resources of the server. There is one if the
-// server is connected and has approved resources, the operator wants a tool of
-// that name, and the principal may read.
+// readerFor returns the tool that reads the resources of the server. There is one if
+// the server is connected and has approved resources, the configuration includes a tool
+// of that name, and the principal may read.
 func (l *connection) readerFor(ctx context.Context, who *protocol.Principal) (*tools.Tool, bool) {
 	if !l.config.wanted(readerName) || !l.open().readable || !l.may(ctx, who, resourceRead.Action) {
 		return nil, false
@@ -29,8 +29,8 @@ func (l *connection) readerFor(ctx context.Context, who *protocol.Principal) (*t
 	return l.reader, true
 }
 
-// readingTool makes the tool. What it says does not depend on what there is to
-// read, which comes and goes: without a URI it lists that.
+// readingTool returns the tool. Its declaration does not depend on the current
+// resources, which come and go: without a URI it lists them.
 func (l *connection) readingTool() *tools.Tool {
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
@@ -47,7 +47,7 @@ func (l *connection) readingTool() *tools.Tool {
 			Timeout: l.config.timeout(),
 		},
 		Run:    l.readOrList,
-		Prompt: true, // as commands are
+		Prompt: true, // like every command
 	}
 	if l.config.Trusted {
 		t.Effect, t.Idempotent = commands.Read, true

@@ -13,14 +13,14 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// URIPrefix begins the URIs by which clients of the bridge know resources of
-// servers: then comes the server, a slash, and the URI that the server gave.
+// URIPrefix is the prefix of the public URIs of servers' resources: the server, a slash
+// and the server's URI follow.
 const URIPrefix = "mcp:///"
 
-// PublicURI is the URI of a server's URI for clients of the bridge.
+// PublicURI is the URI of a server's resource for clients of the bridge.
 func PublicURI(server, uri string) string { return URIPrefix + server + "/" + uri }
 
-// PromptOf takes the name apart by which clients of the bridge know a prompt.
+// PromptOf splits the public name of a prompt into the names of server and prompt.
 func PromptOf(name string) (server, prompt string, ok bool) {
 	rest, ours := strings.CutPrefix(name, prefix)
 	server, prompt, ok = strings.Cut(rest, ".")
@@ -33,19 +33,20 @@ const (
 	maxContents = 256
 )
 
-// codeNotFound is the code of servers of versions before 2026-07-28 for a resource
-// that is not there.
+// codeNotFound is the error code for an unknown resource in MCP versions before
+// 2026-07-28.
 const codeNotFound = -32002
 
-// ask asks the server on behalf of a call, which hears what it says meanwhile. With a
-// inquiry, which the server may ask models by, it does so in a session of the call's own.
+// ask sends a request to the server on behalf of a call, which receives its progress
+// and logs. With an inquiry, which answers requests of the server, it uses a session of
+// the call's own.
 func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, a *inquiry, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
 	session, err := l.current()
 	if err != nil {
 		return err
 	}
 	token := protocol.NewID()
-	meta := sdk.Meta{"progressToken": token, sdk.MetaKeyLogLevel: logLevel} // servers without sessions are told the level with every call
+	meta := sdk.Meta{"progressToken": token, sdk.MetaKeyLogLevel: logLevel} // servers without sessions get the level with every call
 	if call.Depth > 0 {
 		meta[depthKey] = call.Depth
 	}
@@ -69,7 +70,7 @@ func (l *connection) ask(ctx context.Context, call *commands.Call, e errand, a *
 	})
 }
 
-// unread says what it means to the caller that something could not be read.
+// unread is the error of a failed reading for its caller.
 func (l *connection) unread(ctx context.Context, err error) error {
 	refused := new(jsonrpc.Error)
 	switch {
@@ -79,19 +80,19 @@ func (l *connection) unread(ctx context.Context, err error) error {
 		return protocol.Errorf(protocol.TimedOut, "the MCP server did not answer in time").With("server", l.config.Name)
 	}
 	err = l.explain(ctx, err)
-	if protocol.CodeOf(err) == protocol.OutcomeUnknown { // reading has none
+	if protocol.CodeOf(err) == protocol.OutcomeUnknown { // a reading has no outcome to know
 		return protocol.Wrap(protocol.TargetUnavailable, err, "the connection to the MCP server broke").With("server", l.config.Name)
 	}
 	return err
 }
 
-// tooMuch refuses more than is passed on.
+// tooMuch is the error of a result beyond the bounds.
 func (l *connection) tooMuch(what string) error {
 	return protocol.Errorf(protocol.PayloadTooLarge, "the MCP server's %s is too large: up to %d bytes in %d pieces are passed on", what, maxRead, maxContents).
 		With("server", l.config.Name).With("limit", maxRead)
 }
 
-// marked is a stranger's text as a reader gets it: data, and no instruction.
+// marked is a text of the server for readers, marked as data and no instruction.
 func (l *connection) marked(title, description string) string {
 	if title == "" && description == "" {
 		return ""

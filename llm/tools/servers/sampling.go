@@ -18,22 +18,22 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Sampling says whether a server may ask models of the bridge while it works on a call.
+// Sampling are the settings of a server's questions to models while it works on a call.
 type Sampling struct {
 	On       bool   `yaml:"on" doc:"the server may ask a language model while it works on a call: as the principal of the call, with its rights and budgets"`
-	By       string `yaml:"by" doc:"bridge: models of the bridge answer; caller: that of the MCP client that calls, if it lets itself be asked; bridge by default"`
+	By       string `yaml:"by" doc:"bridge: models of the bridge answer; caller: that of the calling MCP client, if it supports sampling; bridge by default"`
 	Model    string `yaml:"model" doc:"name or alias of the bridge's model; the default model when empty"`
 	Requests int    `yaml:"requests" doc:"questions of one call, 100 at most; 8 when 0"`
 	Tokens   int    `yaml:"tokens" doc:"tokens of all questions and answers of one call; 32768 when 0"`
 }
 
-// Whose model answers.
+// The owners of the model that answers.
 const (
 	byBridge = "bridge"
 	byCaller = "caller"
 )
 
-// Bounds of what a server asks models.
+// The bounds of a server's questions to models.
 const (
 	samplingRequests    = 8
 	maxSamplingRequests = 100
@@ -44,7 +44,7 @@ const (
 	bytesPerToken       = 4       // of a text, about
 )
 
-// Check names the fault of the settings.
+// Check returns the fault of the settings.
 func (s *Sampling) Check() error {
 	switch {
 	case s.By != "" && s.By != byBridge && s.By != byCaller:
@@ -73,19 +73,19 @@ func (s *Sampling) tokens() int {
 	return s.Tokens
 }
 
-// queryCommand is the command by which models are asked: so that policy, budgets,
-// redaction and the audit trail see it as any other query of the principal.
+// queryCommand is the command by which models are asked, so that policy, budgets,
+// redaction and the audit trail treat a question like any other query of the principal.
 const queryCommand = "llm.advanced-query"
 
-// Sampled tells what a server asked models meanwhile.
+// Sampled counts the questions of a server to models during a call.
 type Sampled struct {
 	Requests int `json:"requests" doc:"questions that a model has answered"`
-	Refused  int `json:"refused,omitempty" doc:"questions that were refused, or that no model has answered; absent for 0"`
+	Refused  int `json:"refused,omitempty" doc:"questions that were refused or got no answer; absent for 0"`
 	Tokens   int `json:"tokens" doc:"tokens of these questions and answers"`
 }
 
-// An inquiry is what a server asks for while it works on one call. Questions to models
-// that come at the same time are asked one after the other.
+// An inquiry handles the requests of a server during one call. Concurrent questions to
+// models are asked one after the other.
 type inquiry struct {
 	of   *connection
 	call *commands.Call
@@ -96,10 +96,10 @@ type inquiry struct {
 	mu      sync.Mutex
 	asked   int
 	sampled Sampled
-	forms   int // that were shown
+	forms   int // forms shown
 }
 
-// passOn has the model of the caller's MCP client answer.
+// passOn passes a question on to the model of the caller's MCP client.
 func (a *inquiry) passOn(ctx context.Context, p *sdk.CreateMessageWithToolsParams, tokens int64) (*sdk.CreateMessageWithToolsResult, error) {
 	asked := *p
 	asked.Meta, asked.Metadata, asked.IncludeContext, asked.MaxTokens = nil, nil, "", tokens
@@ -131,7 +131,7 @@ func (a *inquiry) passOn(ctx context.Context, p *sdk.CreateMessageWithToolsParam
 	return &answer, nil
 }
 
-// inquiry is the inquiry of a call, nil if the server may ask for nothing.
+// inquiry is the inquiry of a call, nil if the server may send no requests.
 func (l *connection) inquiry(call *commands.Call) *inquiry {
 	if !l.config.asks() {
 		return nil
@@ -139,18 +139,18 @@ func (l *connection) inquiry(call *commands.Call) *inquiry {
 	return &inquiry{of: l, call: call}
 }
 
-// Codes of errors that a server is told.
+// The codes of errors for a server.
 const (
 	codeRejected = -1 // by the specification: the user has refused
 	codeFailed   = jsonrpc.CodeInternalError
 )
 
-// unasked is an error that says why a model is not asked.
+// unasked is the error of a question or form that is not passed on.
 func unasked(code int64, format string, values ...any) error {
 	return &jsonrpc.Error{Code: code, Message: fmt.Sprintf(format, values...)}
 }
 
-// answer asks a model what a server wants to know.
+// answer answers the question of a server by a model.
 func (a *inquiry) answer(ctx context.Context, r *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
 	if err := a.enter(); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (a *inquiry) enter() error {
 	return nil
 }
 
-// take waits for its turn, and asks.
+// take waits for its turn, and asks the model.
 func (a *inquiry) take(ctx context.Context, p *sdk.CreateMessageWithToolsParams) (*sdk.CreateMessageWithToolsResult, error) {
 	a.turn.Lock()
 	defer a.turn.Unlock()
@@ -207,15 +207,15 @@ func (a *inquiry) take(ctx context.Context, p *sdk.CreateMessageWithToolsParams)
 	return a.told(answer)
 }
 
-// refusal is an error of the bridge as a server is told it, which is a stranger: no more
-// than whether it may ask again.
+// refusal converts an error of the bridge to one for the server. An untrusted server
+// learns only whether it may ask again.
 func (a *inquiry) refusal(err error) error {
 	a.of.service.opts.Log.Debug("no model was asked for an MCP server", "server", a.of.config.Name, "error", err)
 	switch protocol.CodeOf(err) {
 	case protocol.PermissionDenied, protocol.BudgetSpent, protocol.RateLimited, protocol.NotFound:
 		return unasked(codeRejected, "the caller may not ask this model now")
 	case protocol.InvalidParameter:
-		return unasked(jsonrpc.CodeInvalidParams, "the question is none that a model can be asked")
+		return unasked(jsonrpc.CodeInvalidParams, "the question does not fit a model")
 	}
 	return unasked(codeFailed, "the model does not answer")
 }
@@ -240,8 +240,8 @@ type questionOptions struct {
 	Stop        []string `json:"stop,omitempty"`
 }
 
-// question reads what a server wants to ask. The model, and how much it may say, are
-// for the configuration to decide; what the server would like is none of it.
+// question converts the question of a server. The configuration decides the model and
+// the length of the answer; the server's preferences are ignored.
 func (a *inquiry) question(p *sdk.CreateMessageWithToolsParams) (*question, error) {
 	invalid := func(format string, values ...any) (*question, error) {
 		return nil, unasked(jsonrpc.CodeInvalidParams, format, values...)
@@ -294,20 +294,20 @@ func (a *inquiry) question(p *sdk.CreateMessageWithToolsParams) (*question, erro
 	}
 	left := a.left() - text/bytesPerToken
 	if left < 1 {
-		return nil, unasked(codeRejected, "a call has at most %d tokens for what it asks models, which are used up", a.of.config.Sampling.tokens())
+		return nil, unasked(codeRejected, "a call has at most %d tokens for questions to models, which are used up", a.of.config.Sampling.tokens())
 	}
 	q.Options.MaxTokens = min(p.MaxTokens, int64(left), 1_000_000)
 	return q, nil
 }
 
-// left is the number of tokens that the call has left.
+// left is the number of remaining tokens of the call.
 func (a *inquiry) left() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.of.config.Sampling.tokens() - a.sampled.Tokens
 }
 
-// segmentsOf are the contents of a message, as models are told them.
+// segmentsOf converts the contents of a message to segments.
 func segmentsOf(m *sdk.SamplingMessageV2, at int) ([]chat.Segment, error) {
 	if m.Role != "user" && m.Role != "assistant" {
 		return nil, unasked(jsonrpc.CodeInvalidParams, "messages[%d].role: must be user or assistant", at)
@@ -328,10 +328,10 @@ func segmentsOf(m *sdk.SamplingMessageV2, at int) ([]chat.Segment, error) {
 	return segments, nil
 }
 
-// stopReasons are the reasons for the end of an answer, by those of the bridge.
+// stopReasons are the MCP stop reasons of the bridge's finish reasons.
 var stopReasons = map[string]string{string(chat.EndTurn): "endTurn", string(chat.MaxTokens): "maxTokens"}
 
-// told is the answer of a model as the server is told it.
+// told converts the answer of a model for the server, and counts it.
 func (a *inquiry) told(answer json.RawMessage) (*sdk.CreateMessageWithToolsResult, error) {
 	var r struct {
 		Result string `json:"result"`
@@ -351,7 +351,7 @@ func (a *inquiry) told(answer json.RawMessage) (*sdk.CreateMessageWithToolsResul
 	}, nil
 }
 
-// summary tells what was asked: nothing and 0 if nothing was.
+// summary returns the counts of questions and forms, nil and 0 for none.
 func (a *inquiry) summary() (*Sampled, int) {
 	if a == nil {
 		return nil, 0

@@ -19,10 +19,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Approved lists the approved tools of a server.
+// Approved is the record of a server's approved declarations.
 type Approved struct {
-	// Owner is the principal whose device the server is; nobody for one of the
-	// configuration. What another's device declares is not approved by it.
+	// Owner is the owner of a device, the zero value for a configured server. The
+	// approval does not hold for a device of another owner.
 	Owner protocol.Party `json:"owner,omitzero"`
 
 	Tools     map[string]string `json:"tools"`               // hash of the declaration by name
@@ -30,7 +30,7 @@ type Approved struct {
 	Templates map[string]string `json:"templates,omitempty"` // by URI template
 	Resources bool              `json:"resources,omitempty"` // all of them, which come and go
 
-	By string `json:"by"` // who did it last, "" for the configuration
+	By string `json:"by"` // last approver, "" for the configuration
 	At int64  `json:"at"` // Unix milliseconds
 }
 
@@ -40,17 +40,17 @@ func (a *Approved) KeptFor() protocol.Party { return a.Owner }
 // Invoke runs a command of the bridge as the environment's principal.
 type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
 
-// May says why a principal may not do an action to a server.
+// May returns the error of a principal that may not do an action to a server.
 type May func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 
-// Options configure a [Service]. Table, Invoke and May are needed.
+// Options configure a [Service]. Table, Invoke and May are required.
 type Options struct {
 	Servers []Config
 	Devices DeviceSettings
 	Table   records.Table[Approved]
 	Invoke  Invoke
 	May     May
-	Version string // of the bridge, which servers are told
+	Version string // of the bridge, sent to servers
 	// Instance is the id by which the bridge's own MCP door is recognised, "" without a
 	// door.
 	Instance string
@@ -61,11 +61,11 @@ type Options struct {
 	pause time.Duration // before the first attempt to reconnect
 }
 
-// A Service knows external servers. It is a source of tools.
+// A Service manages the connections to external servers. It is a source of tools.
 type Service struct {
 	opts     Options
 	revision atomic.Uint64
-	updated  func(uri string) // of a resource; nil: nobody asks
+	updated  func(uri string) // receiver of changes of resources; nil for none
 
 	mu          sync.RWMutex
 	connections map[string]*connection // by key
@@ -77,7 +77,7 @@ type Service struct {
 
 var _ tools.Finder = (*Service)(nil)
 
-// New makes the service. The configurations were checked.
+// New returns the service. The configurations must have been checked.
 func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -101,7 +101,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Run keeps in touch with all servers until ctx ends.
+// Run keeps all servers connected until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.running = ctx
@@ -169,15 +169,15 @@ func (s *Service) Find(ctx context.Context, env tools.Environment, name string) 
 	return nil, false
 }
 
-// at is the connection of a key, nil if there is none.
+// at returns the connection of a key, nil if there is none.
 func (s *Service) at(key string) *connection {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.connections[key]
 }
 
-// find is the connection to a server by its name, nil if there is none that the
-// principal may know of.
+// find returns the connection to a server by its name, nil if there is none that the
+// principal's tenant may use.
 func (s *Service) find(who *protocol.Principal, name string) *connection {
 	l := s.at(name)
 	if l == nil {
@@ -189,7 +189,8 @@ func (s *Service) find(who *protocol.Principal, name string) *connection {
 	return l
 }
 
-// known are the connections to all servers that a principal may know of, by name.
+// known returns the connections to all servers that a principal's tenant may use, by
+// name.
 func (s *Service) known(who *protocol.Principal) []*connection {
 	var all []*connection
 	s.mu.RLock()
@@ -217,10 +218,11 @@ func (l *connection) may(ctx context.Context, who *protocol.Principal, action st
 	return l.serves(who) && l.service.opts.May(ctx, who, action, resource(l.config.Name)) == nil
 }
 
-// resource is a server as policy sees it.
+// resource is the resource of a server for policies.
 func resource(server string) commands.Resource { return commands.Resource{Type: "mcp", ID: server} }
 
-// connection is the connection to a server that the principal may know of.
+// connection returns the connection to a server that the principal's tenant may use, or
+// NotFound.
 func (s *Service) connection(who *protocol.Principal, name string) (*connection, error) {
 	if l := s.find(who, name); l != nil {
 		return l, nil
@@ -228,7 +230,7 @@ func (s *Service) connection(who *protocol.Principal, name string) (*connection,
 	return nil, protocol.Errorf(protocol.NotFound, "there is no MCP server %.64q", name).With("server", name)
 }
 
-// connected is the connection to a server that is connected at this moment.
+// connected returns the connection to a server that is connected, or an error.
 func (s *Service) connected(who *protocol.Principal, name string) (*connection, error) {
 	l, err := s.connection(who, name)
 	if err != nil {

@@ -18,9 +18,9 @@ type errand struct {
 	about  attribute.KeyValue
 }
 
-// startSpan begins the span of an errand by the conventions of MCP, and returns what
-// ends it. The server is told the trace, so that its own spans are part of it
-// (SEP-414).
+// startSpan begins the span of an errand by the conventions of MCP, and returns the
+// function that ends it. The trace context goes to the server, so that its own spans
+// join the trace (SEP-414).
 func (l *connection) startSpan(ctx context.Context, e errand, session *sdk.ClientSession, meta sdk.Meta) (context.Context, func(error)) {
 	end := func(error) {}
 	if tracer := l.service.opts.Tracer; tracer != nil {
@@ -31,7 +31,7 @@ func (l *connection) startSpan(ctx context.Context, e errand, session *sdk.Clien
 		traced, span := tracer.Start(ctx, e.method+" "+l.config.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 		ctx, end = traced, func(err error) {
 			if err != nil {
-				span.SetStatus(codes.Error, "the MCP server failed") // its own words are for the caller
+				span.SetStatus(codes.Error, "the MCP server failed") // the server's text is for the caller alone
 			}
 			span.End()
 		}
@@ -42,7 +42,7 @@ func (l *connection) startSpan(ctx context.Context, e errand, session *sdk.Clien
 	return ctx, end
 }
 
-// way says how the server is reached.
+// way returns the attributes of the transport to the server.
 func (l *connection) way() []attribute.KeyValue {
 	if l.device != nil {
 		return []attribute.KeyValue{semconv.Transport.String("tcp"), attribute.String("network.protocol.name", "mqtt")}

@@ -16,11 +16,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxAnswer bounds one answer of a server, in bytes. A program's message of more
-// ends the connection while it is read.
+// maxAnswer is the greatest size of one answer of a server, in bytes. A longer message
+// of a program ends the connection.
 const maxAnswer = sdk.DefaultMaxLineLength
 
-// transport is the way to the server.
+// transport returns the transport to the server.
 func (l *connection) transport(ctx context.Context) (sdk.Transport, error) {
 	if l.device != nil {
 		return l.device.Way, nil
@@ -52,8 +52,8 @@ func (l *connection) transport(ctx context.Context) (sdk.Transport, error) {
 	}, nil
 }
 
-// withHeaders sends headers with every request, whose values are looked up each
-// time: so a secret may be replaced.
+// withHeaders adds headers to every request. Their values are looked up each time, so
+// that a secret may be replaced.
 type withHeaders struct {
 	next    http.RoundTripper
 	headers map[string]string
@@ -79,8 +79,8 @@ func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// program starts the server. It gets no more of the bridge's environment than
-// a program needs.
+// program returns the transport that starts the server. The program gets only the
+// necessary variables of the bridge's environment.
 func (l *connection) program(ctx context.Context) (sdk.Transport, error) {
 	cmd := exec.CommandContext(ctx, l.config.Command[0], l.config.Command[1:]...) //nolint:gosec // the operator's own configuration says which
 	cmd.Dir = l.config.Dir
@@ -102,7 +102,7 @@ func (l *connection) program(ctx context.Context) (sdk.Transport, error) {
 	return &sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, nil
 }
 
-// complaints are the words of a program to stderr.
+// complaints logs the output of a program to stderr.
 type complaints struct {
 	log    *slog.Logger
 	server string
