@@ -40,6 +40,12 @@ type DeclareResult struct {
 // stay.
 func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
 	space := call.Principal.Home()
+	if err := s.opts.MayName(space, string(p.ID), call.Principal); err != nil {
+		return DeclareResult{}, err
+	}
+	if err := s.opts.MayBind(space, p.Skill, call.Principal); err != nil {
+		return DeclareResult{}, err
+	}
 	if _, known := s.opts.Skills.SpeaksFor(call.Principal, space, p.Skill); known && !s.speaksFor(call.Principal, space, p.Skill) {
 		return DeclareResult{}, protocol.Errorf(protocol.PermissionDenied, "skill %q belongs to another party; declare the Cap as its owner or as the skill", p.Skill).With("skill_id", string(p.Skill))
 	}

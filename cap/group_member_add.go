@@ -57,6 +57,9 @@ func (s *Service) AddMember(ctx context.Context, call *commands.Call, p MemberAd
 	if !owns(call.Principal, c) {
 		return MemberResult{}, notYours(c)
 	}
+	if err := s.opts.MayBind(c.Space, p.Skill, call.Principal); err != nil {
+		return MemberResult{}, err
+	}
 	now := s.opts.Now().UnixMilli()
 	_, revision, err := records.Change(ctx, s.opts.Groups, groupKey(c.Space, c.ID, p.Group), func(old *Group, _ uint64) (*Group, error) {
 		g := &Group{Space: c.Space, Cap: c.ID, ID: p.Group, BornAt: now}

@@ -28,6 +28,11 @@ type Options struct {
 	Skills     Skills
 	Dispatcher Dispatcher // carries out group.dispatch
 	Rollouts   Rollouts   // the same where it has a plan, or the group a selector
+	// MayName is the reason why a principal may not declare a Cap of an id, and
+	// MayBind why it may not have a skill own a Cap or join a group; nil if it may.
+	// A nil func permits all.
+	MayName func(space protocol.SpaceID, id string, who *protocol.Principal) error
+	MayBind func(space protocol.SpaceID, id protocol.SkillID, who *protocol.Principal) error
 	// MembershipLost is called when a principal may have lost access to the channel
 	// of a Cap. It must not block.
 	MembershipLost func(protocol.SpaceID, protocol.CapID)
@@ -49,6 +54,12 @@ func (o *Options) setDefaults() {
 		o.Retained = func(string) iter.Seq2[string, protocol.SpaceID] {
 			return func(func(string, protocol.SpaceID) bool) {}
 		}
+	}
+	if o.MayName == nil {
+		o.MayName = func(protocol.SpaceID, string, *protocol.Principal) error { return nil }
+	}
+	if o.MayBind == nil {
+		o.MayBind = func(protocol.SpaceID, protocol.SkillID, *protocol.Principal) error { return nil }
 	}
 	if o.MembershipLost == nil {
 		o.MembershipLost = func(protocol.SpaceID, protocol.CapID) {}

@@ -27,6 +27,15 @@ func (n Names) Check(space protocol.SpaceID, id string, who *protocol.Principal)
 	return nil
 }
 
+// CheckSkill is called before a Cap is declared for a skill, and before a skill joins a
+// group. The error is 2003: a site has Caps and groups of its own skills alone.
+func (n Names) CheckSkill(space protocol.SpaceID, id protocol.SkillID, who *protocol.Principal) error {
+	if own := n.by(who); own == nil || own == n.of(space, string(id)) {
+		return nil
+	}
+	return n.Check(space, string(id), who)
+}
+
 // TellsCaller reports whether an agent is of a site that is told its callers.
 func (n Names) TellsCaller(space protocol.SpaceID, id protocol.AgentID) bool {
 	of := n.of(space, string(id))

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/aibridge/aibridge/internal/cleartext"
@@ -25,6 +26,7 @@ type Join struct {
 	CA        string   `yaml:"ca" doc:"PEM file with the roots of the centre's certificate, instead of the system's"`
 	Principal string   `yaml:"principal" doc:"file with the API key here of who the centre's calls are made for; not needed with dev"`
 	Agents    []string `yaml:"agents" doc:"patterns such as lamp-* for the ids of agents that are shown; all end agents of the principal's space if absent"`
+	Caps      []string `yaml:"caps" doc:"patterns such as line-* for the ids of Caps that are shown, with their groups; none if absent"`
 }
 
 // A Have is a site of this bridge.
@@ -86,21 +88,29 @@ func (j *Join) check(dev bool, fail func(format string, args ...any)) {
 	if j.Principal == "" && !dev {
 		fail("sites.join.principal: a file with an API key is needed, of who the centre's calls are made for")
 	}
-	for i, pattern := range j.Agents {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			fail("sites.join.agents[%d]: %q is no pattern", i, pattern)
+	for name, patterns := range map[string][]string{"agents": j.Agents, "caps": j.Caps} {
+		for i, pattern := range patterns {
+			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+				fail("sites.join.%s[%d]: %q is no pattern", name, i, pattern)
+			}
 		}
 	}
 }
 
 // shows reports whether an agent is one of those that are shown.
 func (j *Join) shows(id protocol.AgentID) bool {
-	for _, pattern := range j.Agents {
-		if ok, _ := path.Match(pattern, string(id)); ok {
-			return true
-		}
-	}
-	return len(j.Agents) == 0
+	return len(j.Agents) == 0 || fits(j.Agents, string(id))
+}
+
+// showsCap reports whether a Cap is one of those that are shown.
+func (j *Join) showsCap(id protocol.CapID) bool { return fits(j.Caps, string(id)) }
+
+// fits reports whether one of some patterns matches an id.
+func fits(patterns []string, id string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, _ := path.Match(pattern, id)
+		return ok
+	})
 }
 
 func (h *Have) home() protocol.SpaceID {

@@ -31,6 +31,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"roots without TLS":     {with(func(j *Join) { j.URL, j.Key, j.CA = "mqtt://127.0.0.1", "", "ca.pem" }), "for ca to be of use"},
 		"no principal":          {with(func(j *Join) { j.Principal = "" }), "sites.join.principal"},
 		"a bad pattern":         {with(func(j *Join) { j.Agents = []string{"["} }), "sites.join.agents[0]"},
+		"a bad pattern of Caps": {with(func(j *Join) { j.Caps = []string{"a", "["} }), "sites.join.caps[1]"},
 		"two sites of a name":   {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "a", Principal: "y"}}}, "two sites"},
 		"two names of a key":    {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "b", Principal: "x"}}}, "has a site already"},
 		"a site without a key":  {Settings{Have: []Have{{Name: "a"}}}, "principal: is missing"},
@@ -54,6 +55,25 @@ func TestPatternsChooseAgents(t *testing.T) {
 	}
 	if !new(Join).shows("anything") {
 		t.Error("without patterns an agent is not shown")
+	}
+	if j := (Join{Caps: []string{"line-*"}}); !j.showsCap("line-1") || j.showsCap("hall") || new(Join).showsCap("line-1") {
+		t.Error("patterns do not choose Caps, or Caps are shown without any")
+	}
+}
+
+func TestASiteBindsItsOwnSkillsAlone(t *testing.T) {
+	t.Parallel()
+	names := Names{{Name: "plant", Principal: "p"}}
+	site := &protocol.Principal{Kind: protocol.KindAgent, ID: "p", Space: "default", Roles: []string{RoleSite}}
+	person := &protocol.Principal{Kind: protocol.KindOperator, ID: "ann", Space: "default", Roles: []string{"operator"}}
+	for _, c := range []struct {
+		who *protocol.Principal
+		id  protocol.SkillID
+		may bool
+	}{{site, "plant.lamp", true}, {site, "lamp", false}, {site, "ship.lamp", false}, {person, "plant.lamp", true}, {person, "lamp", true}} {
+		if err := names.CheckSkill("default", c.id, c.who); (err == nil) != c.may || err != nil && protocol.CodeOf(err) != protocol.PermissionDenied {
+			t.Errorf("%s binds %s: %v", c.who.ID, c.id, err)
+		}
 	}
 }
 

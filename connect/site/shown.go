@@ -22,6 +22,9 @@ type shown struct {
 	centre *client.Client
 	told   map[protocol.AgentID]*told // by the id here
 	swept  bool                       // nothing is left there of an earlier run
+
+	caps      map[protocol.CapID]*shownCap // by the id here
+	sweptCaps bool                         // as swept
 }
 
 // told is an agent as it is registered at the centre.
@@ -35,7 +38,7 @@ type told struct {
 }
 
 func newShown(s *Site, centre *client.Client) *shown {
-	return &shown{site: s, centre: centre, told: map[protocol.AgentID]*told{}}
+	return &shown{site: s, centre: centre, told: map[protocol.AgentID]*told{}, caps: map[protocol.CapID]*shownCap{}}
 }
 
 // settle has the centre register the agents of this bridge. An agent that cannot be shown is
@@ -67,7 +70,7 @@ func (x *shown) settle(ctx context.Context) error {
 		}
 		x.swept = true
 	}
-	return nil
+	return x.settleCaps(ctx, here)
 }
 
 // tell brings an agent's registration and presence at the centre up to date. One

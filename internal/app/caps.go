@@ -10,6 +10,7 @@ import (
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/cap/rollout"
+	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -37,6 +38,8 @@ func newCaps(s *state, agents *registry.Service, groups *dispatch.Engine, rollou
 		Skills:     agents,
 		Dispatcher: groups,
 		Rollouts:   rollouts,
+		MayName:    site.Names(s.config.Sites.Have).Check,
+		MayBind:    site.Names(s.config.Sites.Have).CheckSkill,
 		MembershipLost: func(space protocol.SpaceID, id protocol.CapID) {
 			s.policies.FactsChanged() // decisions by membership are made again
 			s.clients.ReviewCap(id)

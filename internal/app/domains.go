@@ -112,6 +112,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.rollouts = newRollouts(s, d.agents, d.groups, d.approvals)
 	channels, tables := newCaps(s, d.agents, d.groups, d.rollouts)
 	d.channels = channels
+	showCaps(s, channels, tables)
 	d.scenes = newScenes(s, d.agents, d.channels, d.relay)
 	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
 		if old != nil { // a new one had no owner before

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands/status"
 	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/protocol"
@@ -37,6 +38,16 @@ func joinCentre(s *state, d *domains) {
 		}
 	})
 	s.promised.site.keep(joined)
+}
+
+// showCaps has a site show the Caps of this bridge, too, and follow their changes.
+func showCaps(s *state, channels *cap.Service, tables *capTables) {
+	joined := s.promised.site.value()
+	if joined == nil || len(joined.Caps) == 0 {
+		return
+	}
+	channels.OnFactsChange(joined.Stir)
+	tables.data.OnChange(func(string, *cap.Datum, *cap.Datum) { joined.Stir() })
 }
 
 // startSite has a site show its agents to the centre: in a cluster one bridge does.

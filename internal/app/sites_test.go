@@ -34,6 +34,11 @@ type plant struct {
 
 // newPlant makes a plant; what the centre has of it may be changed before.
 func newPlant(t *testing.T, change ...func(*site.Have)) *plant {
+	return newPlantWith(t, func(*site.Join) {}, change...)
+}
+
+// newPlantWith makes a plant whose own settings are changed before, too.
+func newPlantWith(t *testing.T, join func(*site.Join), change ...func(*site.Have)) *plant {
 	p := &plant{t: t, runs: map[string]int{}}
 	have := site.Have{Name: "plant", Principal: "plant-bridge"}
 	for _, f := range change {
@@ -48,6 +53,7 @@ func newPlant(t *testing.T, change ...func(*site.Have)) *plant {
 	bridgetest.Write(t, there, p.key+"\n")
 	p.edge = newHouse(t, func(c *app.Config) {
 		c.Sites.Join = site.Join{Name: "plant", URL: "mqtt://" + p.line.address, Key: there, Principal: here, Agents: []string{"lamp*"}}
+		join(&c.Sites.Join)
 	})
 	bridgetest.Write(t, here, p.edge.key(protocol.KindOperator, "centre", "operator"))
 	return p
@@ -56,9 +62,15 @@ func newPlant(t *testing.T, change ...func(*site.Have)) *plant {
 // lamp connects the lamp to the edge.
 func (p *plant) lamp() *client.Client {
 	p.t.Helper()
-	c := p.edge.Dial(p.t, client.WithAPIKey(p.edge.key(protocol.KindAgent, "lamp", "end_agent")), client.WithAgent(client.Agent{ID: "lamp", Name: "The lamp"}))
+	return p.lampOf("lamp", "light")
+}
+
+// lampOf connects a lamp with a skill to the edge.
+func (p *plant) lampOf(id protocol.AgentID, skill protocol.SkillID) *client.Client {
+	p.t.Helper()
+	c := p.edge.Dial(p.t, client.WithAPIKey(p.edge.key(protocol.KindAgent, string(id), "end_agent")), client.WithAgent(client.Agent{ID: id, Name: "The lamp"}))
 	_, err := c.ServeSkill(p.t.Context(), client.Skill{
-		ID: "light", Name: "Light",
+		ID: skill, Name: "Light",
 		StateSchema: json.RawMessage(`{"type":"object","properties":{"level":{"type":"integer","maximum":100},"hours":{"type":"integer","readOnly":true}}}`),
 		Desired:     func(_ context.Context, delta json.RawMessage) (any, error) { return delta, nil },
 		Capabilities: []client.Capability{{
@@ -78,6 +90,7 @@ func (p *plant) set(ctx context.Context, in *client.Invocation) (any, error) {
 	}
 	p.mu.Lock()
 	p.runs[params.N]++
+	p.runs[string(in.SkillID)+" "+params.N]++
 	hold := p.hold
 	p.mu.Unlock()
 	if params.N == "broken" {
