@@ -18,6 +18,7 @@ func (noPeers) Announced(a Answerer)                          { a.Answer(Taken) 
 func (noPeers) Group(protocol.SpaceID, string, string) uint64 { return 0 }
 func (noPeers) Away(string, bool, ...protocol.SpaceID) *Away  { return nil }
 func (noPeers) All() []Peer                                   { return nil }
+func (noPeers) Self() Process                                 { return Process{"here", 1} }
 func (noPeers) Epoch() uint64                                 { return 0 }
 func (noPeers) Flush()                                        {}
 

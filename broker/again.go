@@ -166,8 +166,12 @@ func (t *turn) repeatAway(r *route, best deliveryResult, count func(deliveryResu
 		all.lack[id] = 0
 	}
 	for _, p := range peers {
-		if p.Send(Outgoing{Encoded: encoded, Groups: groups, QoS: t.msg.qos, Receipt: all, Telling: true}) == SendCrowded {
+		switch p.Send(Outgoing{Encoded: encoded, Groups: groups, QoS: t.msg.qos, Receipt: all, Telling: true}) {
+		case SendCrowded:
 			t.crowded = p
+			fallthrough
+		case SendQueued:
+			t.reached = append(t.reached, p)
 		}
 	}
 }

@@ -159,6 +159,7 @@ func (a *Arrival) Deliver(encoded []byte, groups []uint64, only bool) (_ Outcome
 	}
 	best := missed
 	if !only {
+		t.noteRetained(r, Process{a.from.Node, a.from.Epoch})
 		for i := range r.targets {
 			best = max(best, t.deliverOnce(&r.targets[i]))
 		}

@@ -27,6 +27,7 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 		}
 	}
 	if t.b.index.peers != nil {
+		t.reached = t.reached[:0]
 		t.b.publishing.RLock()
 		defer t.b.publishing.RUnlock()
 		r = t.routeOf(r.topic) // who subscribes since it was looked up is a peer's session, maybe
@@ -53,9 +54,9 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 }
 
 // enumerate gives the turn's message its number among the bridges, before it is
-// kept.
+// kept. One of QoS 0 needs it only if it is retained.
 func (t *turn) enumerate() {
-	if t.b.index.peers != nil && t.msg.qos > 0 && t.msg.number == 0 {
+	if t.b.index.peers != nil && (t.msg.qos > 0 || t.msg.retain) && t.msg.number == 0 {
 		t.msg.number = t.b.published.Add(1)
 	}
 }
@@ -128,7 +129,12 @@ func (t *turn) send(s *session, retain bool, ids []uint32) deliveryResult {
 func (t *turn) sendLater(s *session, p pending) deliveryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn.Load() == nil {
+	return t.sendLaterLocked(s, p)
+}
+
+func (t *turn) sendLaterLocked(s *session, p pending) deliveryResult {
+	c := s.conn.Load()
+	if c == nil {
 		return missed
 	}
 	if z := s.zeros; z != nil && z.bytes-z.freeBytes > t.b.options.Limits.OutboxBytes {
@@ -140,6 +146,9 @@ func (t *turn) sendLater(s *session, p pending) deliveryResult {
 	s.pushZero(p)
 	s.late.Store(true)
 	s.behind.Store(true)
+	c.mu.Lock()
+	t.touch(c) // those before it may have left meanwhile: the end of the turn tries again
+	c.mu.Unlock()
 	return taken
 }
 
@@ -223,6 +232,10 @@ func (c *conn) alias(f *frame, m *message) (fresh bool) {
 func (t *turn) owe12(s *session, p pending) deliveryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return t.owe12Locked(s, p)
+}
+
+func (t *turn) owe12Locked(s *session, p pending) deliveryResult {
 	if s.ended || p.group != nil && s.moving != staying { // or nobody could tell which of two bridges has it
 		return missed
 	}

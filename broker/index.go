@@ -25,7 +25,8 @@ type subscription struct {
 	noLocal  bool
 	retainAs bool
 	handling byte
-	every    bool // its session hears every space; what peers were told
+	answer   *retainedAnswer // nil where all that is retained is here, or none is asked for
+	every    bool            // its session hears every space; what peers were told
 }
 
 // An interest is everyone subscribed to one filter.
@@ -136,7 +137,10 @@ func (x *index) add(sub *subscription, old *subscription) (ok bool) {
 		sub.every = sub.session.every.Load()
 		x.peers.Subscribed(sub.asInterest())
 	}
-	x.epoch.Add(1)
+	since := x.epoch.Add(1)
+	if sub.answer != nil && sub.answer.since == 0 {
+		sub.answer.since = since
+	}
 	return true
 }
 
@@ -221,6 +225,7 @@ func (x *index) removeLocked(sub *subscription) {
 // A route is everyone a topic's messages go to.
 type route struct {
 	topic      string
+	epoch      uint64 // of the index, as it was
 	targets    []target
 	groups     []*group
 	members    [][]*subscription // of groups
@@ -274,6 +279,7 @@ func (x *index) match(name string) *route {
 	r := &route{topic: name}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
+	r.epoch = x.epoch.Load()
 	var found []*interest
 	x.filters.Match(name, func(in *interest) { found = append(found, in) })
 	n, others := 0, 0

@@ -23,6 +23,8 @@ func (p *slowPeer) Away(string, bool, ...protocol.SpaceID) *Away { return &Away{
 func (p *slowPeer) All() []Peer                                  { return []Peer{p} }
 func (p *slowPeer) Room() <-chan struct{}                        { return nil }
 
+func (p *slowPeer) Process() Process { return Process{"there", 1} }
+
 func (p *slowPeer) Send(m Outgoing) SendResult {
 	p.sent <- m
 	return SendQueued

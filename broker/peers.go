@@ -27,6 +27,8 @@ type Peers interface {
 	Away(topic string, every bool, spaces ...protocol.SpaceID) *Away
 	// All lists the peers.
 	All() []Peer
+	// Self is the process of this bridge, as [Peer.Process] tells it elsewhere.
+	Self() Process
 	Epoch() uint64
 	// Flush sends the messages that were queued for peers.
 	Flush()
@@ -48,6 +50,14 @@ type Peer interface {
 	Send(m Outgoing) SendResult
 	// Room is closed when the queue has room again.
 	Room() <-chan struct{}
+	// Process is the one that takes what is sent by now.
+	Process() Process
+}
+
+// A Process is one run of a bridge.
+type Process struct {
+	ID    string // of the bridge
+	Epoch uint64
 }
 
 // An Outgoing is a message on its way to a peer. Nothing of it is kept.
@@ -375,6 +385,7 @@ func (t *turn) sendAway(best deliveryResult, count func(deliveryResult)) {
 			t.crowded = to.peer
 			fallthrough
 		case SendQueued:
+			t.reached = append(t.reached, to.peer)
 			if t.receipt == nil {
 				count(taken)
 			}

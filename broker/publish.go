@@ -83,6 +83,7 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		}
 	}
 	best, _ := t.deliver(r)
+	t.shareRetained()
 	if seen && t.receipt != nil {
 		t.receipt.best.Store(uint32(Taken))
 	}
@@ -305,5 +306,6 @@ func (t *turn) publishOwn(r *route) (receivers int) {
 		t.retain(retainLimits{bytes: t.b.options.Limits.RetainedBytes})
 	}
 	_, receivers = t.deliver(r)
+	t.shareRetained()
 	return receivers
 }

@@ -186,7 +186,8 @@ func (b *Broker) forgetSession(t *turn, s *session) {
 func (t *turn) recordRetained(m *message) {
 	b := t.b
 	if b.shared != nil && !m.here {
-		b.shared.put(m, t.now, t.hold())
+		b.shared.expect(keyOfRetained(m))
+		t.toShare = m
 		return
 	}
 	if b.journal == nil {

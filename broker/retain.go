@@ -70,6 +70,17 @@ func (r *retained) set(m *message, most retainLimits, record func(*message)) (wh
 	return what, whose
 }
 
+// setUnless is set where nothing speaks against it while the store is locked.
+func (r *retained) setUnless(against func() bool, m *message, most retainLimits) (whose fullness, done bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if against() {
+		return 0, false
+	}
+	_, whose = r.setLocked(m, most)
+	return whose, true
+}
+
 func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose fullness) {
 	on := r.bySpace[m.to.Space()]
 	var old *message
@@ -141,6 +152,14 @@ func (r *retained) has(m *message) bool {
 	defer r.mu.RUnlock()
 	on := r.bySpace[m.to.Space()]
 	return on != nil && on.exact[m.topic] != nil
+}
+
+// isLast reports whether it is this message that is retained on its topic.
+func (r *retained) isLast(m *message) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	on := r.bySpace[m.to.Space()]
+	return on != nil && on.exact[m.topic] == m
 }
 
 // remove takes a message out of its space, which goes with the last one.
@@ -263,19 +282,21 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if sub.handling == 2 || sub.group != nil {
 		return
 	}
-	found := t.b.retained.heard(sub.session, sub.interest.filter, t.now)
-	if len(found) == 0 {
-		return
-	}
-	var ids []uint32
-	if sub.id != 0 {
-		ids = []uint32{sub.id}
-	}
 	s := sub.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn.Load() != c {
 		return
+	}
+	s.late.Store(true) // what is published from now on comes behind them
+	found := t.retainedFor(sub)
+	if len(found) == 0 {
+		t.pumpLocked(s, c)
+		return
+	}
+	var ids []uint32
+	if sub.id != 0 {
+		ids = []uint32{sub.id}
 	}
 	if s.queue.free+s.zeros.freeOnes() > t.b.options.Limits.QueueMessages+mostRepeats*len(found) {
 		t.overwhelmed(s, c)

@@ -19,8 +19,8 @@ type RetainedLog interface {
 	Put(ctx context.Context, values []RetainedValue) (positions []uint64, err error)
 	// Follow calls take with every value there is and every one that comes, in the
 	// order of their positions, until ctx ends; and current once all have come
-	// that there were.
-	Follow(ctx context.Context, current func(), take func(position uint64, key string, value []byte))
+	// that there were. Life and Earlier are not told.
+	Follow(ctx context.Context, current func(), take func(position uint64, v RetainedValue))
 }
 
 // A RetainedValue is a change of a [RetainedLog]; without a value the key is gone.
@@ -31,6 +31,12 @@ type RetainedValue struct {
 	// Earlier says that whatever the log has of the key is newer; the position is 0
 	// then.
 	Earlier bool
+	// By is the process whose client published it, and Given are those of other
+	// bridges that it was given to for their subscribers, under a number. Without By
+	// nobody knows.
+	By     Process
+	Given  []Process
+	Number uint64
 }
 
 // A sharedRetained keeps the retained messages here equal to those of the
@@ -42,32 +48,59 @@ type sharedRetained struct {
 
 	applying sync.Mutex // held while something of the log is made to count here
 
+	// Of subscribers that are answered before a value comes, see belated.go.
+	counting sync.RWMutex // held for reading while a subscription is answered
+	counted  uint64       // values of the log that count here
+
 	mu       sync.Mutex
 	values   map[string]RetainedValue // to be put
 	receipts []*Receipt               // of their publishers
 	pending  map[string]*pendingRetained
+	ahead    map[string][]flight // of values that the log and their bridges bring, by key
 	wake     chan struct{}
 	current  chan struct{}
 }
 
 // A pendingRetained is a key of which a value from here is on its way into the
-// log.
+// log, or has not come back yet.
 type pendingRetained struct {
-	values   int
+	values   int    // on their way
+	stored   uint64 // position of the last one that is there
 	position uint64 // of what came from the log meanwhile, 0 nothing
-	message  *message
+	came     loggedRetained
+}
+
+// A loggedRetained is a value of the log.
+type loggedRetained struct {
+	RetainedValue
+	message *message
 }
 
 func newSharedRetained(b *Broker, log RetainedLog) *sharedRetained {
 	return &sharedRetained{
 		b: b, log: log, values: make(map[string]RetainedValue), pending: make(map[string]*pendingRetained),
-		wake: make(chan struct{}, 1), current: make(chan struct{}),
+		ahead: make(map[string][]flight),
+		wake:  make(chan struct{}, 1), current: make(chan struct{}),
 	}
 }
 
-// put has a message put into the log; the receipt is answered when it is there.
-func (h *sharedRetained) put(m *message, now int64, receipt *Receipt) {
-	v := RetainedValue{Key: keyOfRetained(m)}
+// expect has what the log brings of a key wait for a value from here, which is put
+// next.
+func (h *sharedRetained) expect(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.pending[key]
+	if p == nil {
+		p = new(pendingRetained)
+		h.pending[key] = p
+	}
+	p.values++
+}
+
+// put has a message put into the log that was expected, and was given to peers; the
+// receipt is answered when it is there.
+func (h *sharedRetained) put(m *message, given []Process, now int64, receipt *Receipt) {
+	v := RetainedValue{Key: keyOfRetained(m), By: h.b.index.self(), Given: given, Number: m.number}
 	if len(m.payload) > 0 {
 		v.Value = appendMessage(nil, m, h.b.toStore(m.expires))
 		if m.expires != 0 {
@@ -75,13 +108,8 @@ func (h *sharedRetained) put(m *message, now int64, receipt *Receipt) {
 		}
 	}
 	h.mu.Lock()
-	p := h.pending[v.Key]
-	if p == nil {
-		p = new(pendingRetained)
-		h.pending[v.Key] = p
-	}
-	if _, gathers := h.values[v.Key]; !gathers {
-		p.values++
+	if _, gathers := h.values[v.Key]; gathers {
+		h.pending[v.Key].values-- // one is put for both
 	}
 	h.values[v.Key] = v
 	if receipt != nil {
@@ -197,36 +225,60 @@ func (h *sharedRetained) stored(values []RetainedValue, positions []uint64) {
 		h.mu.Lock()
 		p := h.pending[values[i].Key]
 		p.values--
+		p.stored = max(p.stored, positions[i])
+		var came loggedRetained
+		position := p.position
 		if p.values == 0 {
-			delete(h.pending, values[i].Key)
+			came, p.came = p.came, came
 		}
 		h.mu.Unlock()
-		if p.values == 0 && p.message != nil && p.position >= positions[i] {
-			h.apply(p.message)
+		if came.message != nil {
+			h.takeValue(position, came)
 		}
 	}
 }
 
 // follow takes what comes from the log, until the broker closes.
 func (h *sharedRetained) follow() {
-	h.log.Follow(h.b.ctx, func() { close(h.current) }, func(position uint64, key string, value []byte) {
-		m, err := h.parse(key, value)
+	h.log.Follow(h.b.ctx, func() { close(h.current) }, func(position uint64, v RetainedValue) {
+		m, err := h.parse(v.Key, v.Value)
 		if err != nil {
 			h.b.log.Error("a retained message of the cluster cannot be read", "error", err)
 			return
 		}
+		m.number, v.Value = v.Number, nil
+		came := loggedRetained{v, m}
 		h.applying.Lock()
 		defer h.applying.Unlock()
-		h.mu.Lock()
-		p := h.pending[key]
-		if p != nil { // which of the two is later, its position will tell
-			p.position, p.message = position, m
-		}
-		h.mu.Unlock()
-		if p == nil {
-			h.apply(m)
-		}
+		h.takeValue(position, came)
 	})
+}
+
+// takeValue has a value of the log count here, unless one from here is later; of one
+// that is on its way, its position will tell. applying is held.
+func (h *sharedRetained) takeValue(position uint64, came loggedRetained) {
+	h.mu.Lock()
+	p := h.pending[came.Key]
+	old := came // that does not count any more
+	switch {
+	case p == nil:
+		old = loggedRetained{}
+	case p.values > 0:
+		old, p.position, p.came = p.came, position, came
+		came = loggedRetained{}
+	case position >= p.stored:
+		delete(h.pending, came.Key)
+		old = loggedRetained{}
+	default:
+		came = loggedRetained{}
+	}
+	h.mu.Unlock()
+	if old.message != nil {
+		h.landed(&old.RetainedValue)
+	}
+	if came.message != nil && !h.apply(came) {
+		h.takeValue(position, came)
+	}
 }
 
 func (h *sharedRetained) parse(key string, value []byte) (*message, error) {
@@ -244,11 +296,34 @@ func (h *sharedRetained) parse(key string, value []byte) (*message, error) {
 	return m, err
 }
 
-// apply makes a message of the log count here.
-func (h *sharedRetained) apply(m *message) {
-	if _, whose := h.b.retained.set(m, retainLimits{bytes: h.b.options.Limits.RetainedBytes}, func(*message) {}); whose != hasRoom {
-		h.b.log.Warn("a retained message of another bridge is not kept: too much is retained", "topic", m.topic)
+// apply makes a value of the log count here, and gives it to the subscribers that
+// were answered without it. It does not if a client here has retained another one just
+// now.
+func (h *sharedRetained) apply(v loggedRetained) bool {
+	m := v.message
+	h.counting.Lock()
+	whose, done := h.b.retained.setUnless(func() bool { return h.isPending(v.Key) }, m, retainLimits{bytes: h.b.options.Limits.RetainedBytes})
+	if !done {
+		h.counting.Unlock()
+		return false
 	}
+	after, missed := h.landed(&v.RetainedValue)
+	h.counted++
+	counted := h.counted
+	h.counting.Unlock()
+	switch {
+	case whose != hasRoom:
+		h.b.log.Warn("a retained message of another bridge is not kept: too much is retained", "topic", m.topic)
+	case missed && len(m.payload) > 0:
+		h.b.deliverBelated(belated{message: m, key: v.Key, counted: counted, after: after})
+	}
+	return true
+}
+
+func (h *sharedRetained) isPending(key string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pending[key] != nil
 }
 
 // RetainedCurrent is closed once this bridge has the retained messages of the

@@ -30,10 +30,14 @@ func (t *turn) subscribe(c *conn) error {
 	for i := range p.Filters {
 		f := &p.Filters[i]
 		filter := string(f.Filter)
-		subs = append(subs, &subscription{
+		sub := &subscription{
 			session: s, filter: filter, where: t.b.conditionOf(filter), id: id, qos: f.QoS,
 			noLocal: f.NoLocal, retainAs: f.RetainAsPublished, handling: f.RetainHandling,
-		})
+		}
+		if t.b.shared != nil {
+			sub.answer = new(retainedAnswer)
+		}
+		subs = append(subs, sub)
 	}
 	if topics := t.wantedAlone(c, subs); len(topics) > 0 {
 		b, packetID := t.b, p.PacketID
@@ -141,6 +145,9 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	}
 	if old == nil && sub.where != nil && s.narrow() >= mostConditional {
 		return packet.QuotaExceeded, "too many subscriptions with a condition"
+	}
+	if old != nil && sub.handling == 1 && old.answer != nil {
+		*sub.answer = *old.answer // which stands, and may have been too early
 	}
 	if !t.b.index.add(sub, old) {
 		return packet.QuotaExceeded, heldText

@@ -29,6 +29,8 @@ type cluster struct {
 	runs     map[string]uint64
 	journal  broker.Journal // of the bridges that are added
 	entrance broker.Directory
+	marks    int
+	markers  map[string]*device
 }
 
 type bridgeNode struct {
@@ -103,7 +105,7 @@ func (c *cluster) add(name string) {
 	c.runs[name]++
 	r := New(Options{Self: Node{name, c.runs[name]}, Key: &testKey, Transport: line, Outbox: 256 << 10})
 	b, err := broker.New(broker.Options{
-		Peers: r, Retained: c.retained, SysInterval: -1, Conditions: true, Journal: c.journal, Directory: c.entrance,
+		Peers: r, Retained: followed{c.retained, name}, SysInterval: -1, Conditions: true, Journal: c.journal, Directory: c.entrance,
 		Authenticate: func(_ context.Context, shown broker.Credentials) (*protocol.Principal, error) {
 			who := &protocol.Principal{ID: "someone", Space: protocol.DefaultSpace}
 			if shown.Username != "" {
@@ -443,6 +445,13 @@ type retainedLog struct {
 	values []broker.RetainedValue
 	grown  chan struct{} // closed with the next value
 	broken bool
+	held   map[string]chan struct{} // bridges that hear nothing of it, until these are closed
+}
+
+// A followed is the log as a bridge follows it.
+type followed struct {
+	*retainedLog
+	by string
 }
 
 func (l *retainedLog) Put(_ context.Context, values []broker.RetainedValue) (positions []uint64, err error) {
@@ -460,14 +469,39 @@ func (l *retainedLog) Put(_ context.Context, values []broker.RetainedValue) (pos
 	return positions, nil
 }
 
-func (l *retainedLog) Follow(ctx context.Context, current func(), take func(uint64, string, []byte)) {
+// hold keeps what comes into the log from a bridge, until it is let go.
+func (l *retainedLog) hold(bridge string) (letGo func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := make(chan struct{})
+	if l.held == nil {
+		l.held = make(map[string]chan struct{})
+	}
+	l.held[bridge] = held
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.held, bridge)
+		close(held)
+	}
+}
+
+func (l followed) Follow(ctx context.Context, current func(), take func(uint64, broker.RetainedValue)) {
 	for next := 0; ; {
 		l.mu.Lock()
-		values, grown := l.values[next:], l.grown
+		values, grown, held := l.values[next:], l.grown, l.held[l.by]
 		l.mu.Unlock()
+		if held != nil {
+			select {
+			case <-held:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
 		for _, v := range values {
 			next++
-			take(uint64(next), v.Key, v.Value)
+			take(uint64(next), v)
 		}
 		if current != nil {
 			current()

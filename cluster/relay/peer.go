@@ -107,6 +107,9 @@ func (p *peer) Room() <-chan struct{} {
 	return room
 }
 
+// Process implements [broker.Peer].
+func (p *peer) Process() broker.Process { return broker.Process(p.process()) }
+
 // makeRoom lets those go on who wait for room, if there is some. mu is held.
 func (p *peer) makeRoom() {
 	if p.room != nil && p.out.held() <= p.r.o.Outbox/2 {

@@ -338,6 +338,9 @@ func (r *Relay) Flush() {
 	r.dirty = r.dirty[:0]
 }
 
+// Self implements [broker.Peers].
+func (r *Relay) Self() broker.Process { return broker.Process(r.o.Self) }
+
 // Epoch implements [broker.Peers].
 func (r *Relay) Epoch() uint64 { return r.epoch.Load() + r.table.Epoch() }
 

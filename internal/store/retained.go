@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,8 @@ const (
 	// removedFor is the time that the removal of a key is kept. A follower of the
 	// stream is never behind by as much.
 	removedFor = time.Hour
+	// retainedGiven is a header of who has a message besides, see [givenText].
+	retainedGiven = "Aibridge-Given"
 	// retainedAtOnce are the messages that are on their way to the stream at a time.
 	retainedAtOnce = 256
 )
@@ -74,17 +77,17 @@ func (l *RetainedLog) put(ctx context.Context, v *broker.RetainedValue) (uint64,
 	if len(v.Value) == 0 {
 		life = removedFor
 	}
-	msg := &nats.Msg{Subject: l.subject + keyToken(v.Key), Data: appendRetained(nil, v)}
+	msg := &nats.Msg{Subject: l.subject + keyToken(v.Key), Data: appendRetained(nil, v), Header: make(nats.Header, 2)}
 	if life > 0 {
 		seconds := int64((life + time.Second - 1) / time.Second)
-		msg.Header = nats.Header{jetstream.MsgTTLHeader: {strconv.FormatInt(seconds, 10) + "s"}}
+		msg.Header[jetstream.MsgTTLHeader] = []string{strconv.FormatInt(seconds, 10) + "s"}
+	}
+	if v.By.ID != "" {
+		msg.Header[retainedGiven] = []string{givenText(v)}
 	}
 	ctx, cancel := bounded(ctx, l.store.options.WriteTimeout)
 	defer cancel()
 	if v.Earlier {
-		if msg.Header == nil {
-			msg.Header = make(nats.Header, 1)
-		}
 		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{"0"}
 	}
 	var ack pubAck
@@ -119,6 +122,40 @@ func parseRetained(data []byte) (key string, value []byte, ok bool) {
 	return string(data[:n]), data[n:], true
 }
 
+// givenText is the number of a publication, the process of its bridge, and those of
+// others that it was given to: "7 a/1 b/3".
+func givenText(v *broker.RetainedValue) string {
+	text := strconv.AppendUint(nil, v.Number, 10)
+	for i := -1; i < len(v.Given); i++ {
+		p := v.By
+		if i >= 0 {
+			p = v.Given[i]
+		}
+		text = append(append(text, ' '), p.ID...)
+		text = strconv.AppendUint(append(text, '/'), p.Epoch, 10)
+	}
+	return string(text)
+}
+
+// parseGiven reads what givenText wrote. Of a text that is none, it has nothing.
+func parseGiven(text string, v *broker.RetainedValue) {
+	parts := strings.Split(text, " ")
+	number, err := strconv.ParseUint(parts[0], 10, 64)
+	if err != nil || len(parts) < 2 {
+		return
+	}
+	all := make([]broker.Process, 0, len(parts)-1)
+	for _, part := range parts[1:] {
+		slash := strings.LastIndexByte(part, '/')
+		epoch, err := strconv.ParseUint(part[slash+1:], 10, 64)
+		if slash <= 0 || err != nil {
+			return
+		}
+		all = append(all, broker.Process{ID: part[:slash], Epoch: epoch})
+	}
+	v.Number, v.By, v.Given = number, all[0], all[1:]
+}
+
 // copyRetained adds the retained messages of the clients of a cluster to values.
 func (s *Store) copyRetained(ctx context.Context, values map[string][]byte) error {
 	stream := s.options.Prefix + retainedStream
@@ -144,13 +181,15 @@ func (s *Store) copyRetained(ctx context.Context, values map[string][]byte) erro
 // Follow calls take for every value in the order of the stream, from the first
 // on, and current once all have come that there were. It returns when ctx ends.
 // Slices are valid until take returns.
-func (l *RetainedLog) Follow(ctx context.Context, current func(), take func(position uint64, key string, value []byte)) {
+func (l *RetainedLog) Follow(ctx context.Context, current func(), take func(position uint64, v broker.RetainedValue)) {
 	l.store.followFlow(ctx, l.stream, current, func(m message) {
 		key, value, ok := parseRetained(m.Data)
 		if !ok {
 			l.store.log.Error("a retained message is damaged", "stream", l.stream, "position", m.seq)
 			return
 		}
-		take(m.seq, key, value)
+		v := broker.RetainedValue{Key: key, Value: value}
+		parseGiven(m.Header.Get(retainedGiven), &v)
+		take(m.seq, v)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,13 +54,13 @@ func TestRetainedMessagesAreFollowedInOneOrder(t *testing.T) {
 	current, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		two.Follow(ctx, func() { close(current) }, func(position uint64, key string, value []byte) {
+		two.Follow(ctx, func() { close(current) }, func(position uint64, v broker.RetainedValue) {
 			mu.Lock()
 			defer mu.Unlock()
 			if position <= last {
 				t.Errorf("position %d came behind %d", position, last)
 			}
-			last, saw[key] = position, string(value)
+			last, saw[v.Key] = position, string(v.Value)
 		})
 	}()
 	<-current
@@ -81,6 +82,26 @@ func TestRetainedMessagesAreFollowedInOneOrder(t *testing.T) {
 	<-ended
 }
 
+// What is known of a publication comes with it. Of a text that is none of ours, nothing is.
+func TestRetainedMessagesSayWhoHasThem(t *testing.T) {
+	for _, want := range []broker.RetainedValue{
+		{Number: 7, By: broker.Process{ID: "a", Epoch: 1}},
+		{Number: 1<<64 - 1, By: broker.Process{ID: "a/b", Epoch: 1 << 63}, Given: []broker.Process{{ID: "b", Epoch: 2}, {ID: "c", Epoch: 30}}},
+	} {
+		var got broker.RetainedValue
+		parseGiven(givenText(&want), &got)
+		if got.Number != want.Number || got.By != want.By || !slices.Equal(got.Given, want.Given) {
+			t.Errorf("of %q there is %+v", givenText(&want), got)
+		}
+	}
+	for _, text := range []string{"", "7", "a/1", "7 a", "7 /1", "7 a/b", "7 a/1 b", "-7 a/1", "7  a/1"} {
+		var got broker.RetainedValue
+		if parseGiven(text, &got); got.By.ID != "" || got.Given != nil || got.Number != 0 {
+			t.Errorf("%q is taken for %+v", text, got)
+		}
+	}
+}
+
 // A server that has lost touch with the leader of a stream sends heartbeats to those who
 // follow the stream there, and no messages: as one does whose consumer is paused. Who
 // follows notices, and reads on from another consumer.
@@ -100,7 +121,7 @@ func TestAFollowerNoticesThatMessagesDoNotCome(t *testing.T) {
 	current, ended, came := make(chan struct{}), make(chan struct{}), make(chan string, 10)
 	go func() {
 		defer close(ended)
-		l.Follow(ctx, func() { close(current) }, func(_ uint64, key string, _ []byte) { came <- key })
+		l.Follow(ctx, func() { close(current) }, func(_ uint64, v broker.RetainedValue) { came <- v.Key })
 	}()
 	defer func() { stop(); <-ended }()
 	<-current
