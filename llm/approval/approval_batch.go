@@ -19,15 +19,15 @@ var approvalBatch = commands.Spec{
 
 // BatchParams are the params of approval.batch.
 type BatchParams struct {
-	Approvals []Shown `json:"approvals" len:"1-100" audit:"yes" doc:"those that are decided about, as they were shown"`
+	Approvals []Shown `json:"approvals" len:"1-100" audit:"yes" doc:"approvals to decide, with their nonces"`
 	Decision  string  `json:"decision" enum:"approve,deny" audit:"yes" doc:"action"`
 	Reason    string  `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"reason; the models read it when the calls are denied"`
 }
 
-// A Shown is an approval as somebody has seen it.
+// A Shown is the reference to an approval that its decider has seen.
 type Shown struct {
 	ID    string `json:"approval_id" len:"1-64" doc:"id of the approval"`
-	Nonce string `json:"nonce" len:"1-64" doc:"of the approval, as it was shown"`
+	Nonce string `json:"nonce" len:"1-64" doc:"nonce of the approval, as shown"`
 }
 
 // BatchResult is the result of approval.batch.
@@ -36,16 +36,16 @@ type BatchResult struct {
 	Failed  int       `json:"failed" doc:"number that could not be decided"`
 }
 
-// A Decided is what became of one approval of several.
+// A Decided is the outcome of one approval of a batch.
 type Decided struct {
 	ID      string        `json:"approval_id" doc:"id of the approval"`
-	State   State         `json:"state,omitempty" doc:"approved or denied; pending if more have to agree; absent if it could not be decided"`
+	State   State         `json:"state,omitempty" doc:"approved or denied; pending if further approvals are required; absent if it could not be decided"`
 	Code    protocol.Code `json:"code,omitempty" doc:"reason why it could not be decided"`
 	Message string        `json:"message,omitempty" doc:"the same in words"`
 }
 
-// Batch decides about several equal calls. If one is unknown or another call
-// than the first, nothing is decided.
+// Batch decides several approvals of equal calls. If one is unknown or its call differs
+// from the first, none is decided.
 func (s *Service) Batch(ctx context.Context, call *commands.Call, p BatchParams) (BatchResult, error) {
 	if err := s.equal(call.Principal, p.Approvals); err != nil {
 		return BatchResult{}, err
@@ -62,7 +62,7 @@ func (s *Service) Batch(ctx context.Context, call *commands.Call, p BatchParams)
 	return result, nil
 }
 
-// equal says why approvals are not about the same call.
+// equal returns the error of approvals that are not about equal calls.
 func (s *Service) equal(who *protocol.Principal, list []Shown) error {
 	hash, seen := "", make(map[string]bool, len(list))
 	for i, shown := range list {

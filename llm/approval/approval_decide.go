@@ -20,7 +20,7 @@ var approvalDecide = commands.Spec{
 // DecideParams are the params of approval.decide.
 type DecideParams struct {
 	ID       string `json:"approval_id" len:"1-64" audit:"yes" doc:"id of the approval"`
-	Nonce    string `json:"nonce" len:"1-64" doc:"of the approval, as it was shown: it stands for tool, arguments and roster"`
+	Nonce    string `json:"nonce" len:"1-64" doc:"nonce of the approval, as shown: it is bound to tool, arguments and roster"`
 	Decision string `json:"decision" enum:"approve,deny" audit:"yes" doc:"action"`
 	Reason   string `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"reason; the model reads it when the call is denied"`
 }
@@ -33,12 +33,12 @@ func (p DecideParams) Target() commands.Resource {
 // DecideResult is the result of approval.decide.
 type DecideResult struct {
 	ID    string `json:"approval_id" doc:"id of the approval"`
-	State State  `json:"state" enum:"pending,approved,denied" doc:"approved or denied; pending if more have to agree"`
-	Votes int    `json:"votes,omitempty" doc:"number of those who have agreed"`
-	Needs int    `json:"needs,omitempty" doc:"number of those who have to; absent if one is enough"`
+	State State  `json:"state" enum:"pending,approved,denied" doc:"approved or denied; pending if further approvals are required"`
+	Votes int    `json:"votes,omitempty" doc:"number of approvals so far"`
+	Needs int    `json:"needs,omitempty" doc:"number of required approvals; absent if one is enough"`
 }
 
-// Decide decides, once for each who may. One denial is enough.
+// Decide records the decision of one decider. One denial suffices.
 func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParams) (DecideResult, error) {
 	release, err := s.deciding.Lock(ctx, p.ID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParam
 	return DecideResult{ID: p.ID, State: decided.State, Votes: len(decided.Agreed), Needs: decided.Needs}, nil
 }
 
-// outcome names what a decision has made of an approval.
+// outcome is the name of the event of a decision.
 func (r *Record) outcome() string {
 	if r.State == Pending {
 		return "approval.voted"
@@ -68,7 +68,7 @@ func (r *Record) outcome() string {
 	return "approval." + string(r.State)
 }
 
-// decided is an approval after somebody's decision.
+// decided is an approval after the decision of a principal.
 func (s *Service) decided(who *protocol.Principal, r *Record, p DecideParams) (*Record, error) {
 	if r == nil || !s.visible(who, r) {
 		return nil, unknown(p.ID)
@@ -81,7 +81,7 @@ func (s *Service) decided(who *protocol.Principal, r *Record, p DecideParams) (*
 	}
 	if p.Decision == "approve" {
 		if !r.readable() {
-			return nil, protocol.Errorf(protocol.InvalidState, "the arguments of the call cannot be read any more: nobody can agree to it").With("reason", "damaged")
+			return nil, protocol.Errorf(protocol.InvalidState, "the arguments of the call cannot be read any more: it cannot be approved").With("reason", "damaged")
 		}
 		if s.opts.People.same(r.Editor, who.Party()) && !s.opts.MayDecideEdited(who) {
 			return nil, protocol.Errorf(protocol.PermissionDenied, "you have changed the call; somebody else has to agree to it").
@@ -94,8 +94,8 @@ func (s *Service) decided(who *protocol.Principal, r *Record, p DecideParams) (*
 	return &next, nil
 }
 
-// undecided says why an approval cannot be decided any more, or not by who has seen
-// it as the nonce says.
+// undecided returns the error of an approval that is decided or expired, or that has
+// another nonce.
 func (s *Service) undecided(r *Record, nonce string) error {
 	switch {
 	case r.State != Pending:

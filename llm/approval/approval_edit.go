@@ -25,8 +25,8 @@ var approvalEdit = commands.Spec{
 // EditParams are the params of approval.edit.
 type EditParams struct {
 	ID     string          `json:"approval_id" len:"1-64" audit:"yes" doc:"id of the approval"`
-	Nonce  string          `json:"nonce" len:"1-64" doc:"of the approval, as it was shown"`
-	Args   json.RawMessage `json:"arguments" doc:"all arguments of the call as they are to be, an object"`
+	Nonce  string          `json:"nonce" len:"1-64" doc:"nonce of the approval, as shown"`
+	Args   json.RawMessage `json:"arguments" doc:"all new arguments of the call, an object"`
 	Reason string          `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"reason; the model reads it"`
 }
 
@@ -35,18 +35,17 @@ func (p EditParams) Target() commands.Resource {
 	return commands.Resource{Type: "approval", ID: p.ID}
 }
 
-// maxEdits bounds how often a call is changed while it waits.
+// maxEdits is the greatest number of changes of a waiting call.
 const maxEdits = 20
 
-// A Reviser looks at a kept call as if it had other arguments: by its tool as it
-// is now, for whom it is made. It makes nothing.
+// A Reviser returns a parked call with other arguments, for its requester and with the
+// current declaration of its tool. It does not run the call.
 type Reviser func(ctx context.Context, r *Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error)
 
-// OnEdit says who looks at calls whose arguments are changed. It is said before
-// commands come.
+// OnEdit sets the reviser of calls with changed arguments. Call it before any command.
 func (s *Service) OnEdit(revise Reviser) { s.revise = revise }
 
-// Edit changes what is asked about.
+// Edit changes the arguments of a waiting call.
 func (s *Service) Edit(ctx context.Context, call *commands.Call, p EditParams) (Approval, error) {
 	r, revision, ok := s.opts.Approvals.Get(p.ID)
 	if !ok || !s.visible(call.Principal, r) {
@@ -71,7 +70,7 @@ func (s *Service) Edit(ctx context.Context, call *commands.Call, p EditParams) (
 	step := s.happens(next, "approval.edited")
 	if _, err := s.opts.Approvals.Update(ctx, p.ID, next, revision); err != nil {
 		if records.Raced(err) {
-			err = protocol.Errorf(protocol.InvalidState, "somebody else has decided, or changed it, meanwhile")
+			err = protocol.Errorf(protocol.InvalidState, "the approval was decided or changed meanwhile")
 		}
 		return Approval{}, err
 	}
@@ -79,7 +78,7 @@ func (s *Service) Edit(ctx context.Context, call *commands.Call, p EditParams) (
 	return s.view(next), nil
 }
 
-// mayEdit says why somebody may not change the call of an approval.
+// mayEdit returns the error of a principal that may not change the call of an approval.
 func (s *Service) mayEdit(who *protocol.Principal, r *Record, p EditParams) error {
 	if err := s.mayDecide(who, r); err != nil {
 		return err
@@ -102,7 +101,7 @@ func (s *Service) mayEdit(who *protocol.Principal, r *Record, p EditParams) erro
 	return nil
 }
 
-// edited is the approval as it asks about the call with other arguments.
+// edited is the approval of the call with other arguments.
 func (s *Service) edited(ctx context.Context, who *protocol.Principal, r *Record, reason string, t *tools.Tool, x *tools.Execution) (*Record, error) {
 	ruling, why := s.judge(ctx, t, x)
 	if ruling == Deny {
@@ -134,8 +133,8 @@ func (s *Service) edited(ctx context.Context, who *protocol.Principal, r *Record
 	return &next, nil
 }
 
-// ruledAs has a changed call decided by those who decide about it as it is now. If
-// these are the same as before, nothing begins anew for them.
+// ruledAs applies the deciders and times of the changed call's draft. If these are the
+// same as before, reminders and escalation continue.
 func (r *Record) ruledAs(draft *Record) {
 	if reflect.DeepEqual(r.Deciders, draft.Deciders) && r.Needs == draft.Needs && reflect.DeepEqual(r.escalatesTo(), draft.escalatesTo()) {
 		return
@@ -147,14 +146,14 @@ func (r *Record) ruledAs(draft *Record) {
 	}
 }
 
-// An Edited call is one that is not as the model wanted it.
+// An Edited is the change of a model's call by a decider.
 type Edited struct {
 	Args   json.RawMessage
 	By     string
 	Reason string
 }
 
-// Told describes the change of a call, in words for its caller.
+// Told is the description of the change for the caller.
 func (e *Edited) Told() string {
 	told := fmt.Sprintf("%s has changed the arguments to %s", e.By, e.Args)
 	if e.Reason != "" {
@@ -163,7 +162,7 @@ func (e *Edited) Told() string {
 	return told
 }
 
-// Edited is the change that people made to a call, nil if there is none.
+// Edited returns the change of an approval's call, nil for none.
 func (s *Service) Edited(id string) *Edited {
 	r, _, ok := s.opts.Approvals.Get(id)
 	if !ok || r.Edits == 0 {

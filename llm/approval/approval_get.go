@@ -26,7 +26,7 @@ func (p GetParams) Target() commands.Resource {
 	return commands.Resource{Type: "approval", ID: p.ID}
 }
 
-// Facts are the things that policies know of an approval of a space.
+// Facts returns the attributes of an approval for policies.
 func (s *Service) Facts(space protocol.SpaceID, id string) (a Approval, ok bool) {
 	r, _, ok := s.opts.Approvals.Get(id)
 	if !ok || r.Space != space {

@@ -19,12 +19,12 @@ var approvalList = commands.Spec{
 // ListParams are the params of approval.list.
 type ListParams struct {
 	State   State  `json:"state,omitempty" enum:"pending,approved,used,denied,expired,withdrawn" doc:"only those in this state"`
-	Over    bool   `json:"over,omitempty" doc:"only those that nothing can happen to any more: used, denied, expired, withdrawn"`
-	Mine    bool   `json:"mine,omitempty" doc:"only those that the caller may decide, and has not agreed to yet"`
+	Over    bool   `json:"over,omitempty" doc:"only those in a final state: used, denied, expired, withdrawn"`
+	Mine    bool   `json:"mine,omitempty" doc:"only those that the caller may decide and has not approved yet"`
 	Tool    string `json:"tool,omitempty" len:"1-256" doc:"only calls of this tool"`
-	Hash    string `json:"hash,omitempty" len:"64" doc:"only calls that were asked about with this hash: the same tool, arguments and roster"`
+	Hash    string `json:"hash,omitempty" len:"64" doc:"only calls with this hash: the same tool, arguments and roster"`
 	TraceID string `json:"trace_id,omitempty" len:"1-128" doc:"only calls of this trace"`
-	Find    string `json:"find,omitempty" len:"1-128" doc:"only those with this text in tool, title, requester or arguments, whatever its case"`
+	Find    string `json:"find,omitempty" len:"1-128" doc:"only those with this text in tool, title, requester or arguments, regardless of case"`
 	Sort    string `json:"sort,omitempty" enum:"id,-id,tool,-tool,requester,-requester,expires_at,-expires_at,decided_at,-decided_at" doc:"field to sort by, the highest first behind a minus; the latest first if absent"`
 	listing.Page
 }
@@ -48,7 +48,7 @@ var order = listing.Order[*Record]{
 	Default: "-id",
 }
 
-// matches reports whether an approval is one of those that the params choose.
+// matches reports whether the params select an approval.
 func (p *ListParams) matches(r *Record, named listing.Finder) bool {
 	switch {
 	case p.State != "" && r.State != p.State, p.Over && !r.State.over(), p.Tool != "" && r.Tool != p.Tool,
@@ -58,7 +58,8 @@ func (p *ListParams) matches(r *Record, named listing.Finder) bool {
 	return p.Find == "" || named.In(r.Tool, r.Title, r.Requester, string(r.Args))
 }
 
-// awaits reports whether an approval waits for somebody's decision.
+// awaits reports whether an approval waits for the decision of a principal, or is not
+// pending and the principal may decide.
 func (s *Service) awaits(who *protocol.Principal, r *Record) bool {
 	if s.mayDecide(who, r) != nil {
 		return false
@@ -67,7 +68,7 @@ func (s *Service) awaits(who *protocol.Principal, r *Record) bool {
 	return r.State != Pending || err == nil
 }
 
-// List shows the approvals that the caller may see.
+// List returns the approvals that the caller may see.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	named := listing.Find(p.Find)
 	visible := func(yield func(*Record) bool) {

@@ -9,15 +9,15 @@ import (
 	"github.com/aibridge/aibridge/internal/records"
 )
 
-// A calendar knows when something is due about pending approvals. It costs some
-// dozen bytes for each and one goroutine for all.
+// A calendar holds the due times of pending approvals. It takes some dozen bytes for
+// each and one goroutine for all.
 type calendar struct {
 	mu   sync.Mutex
 	next appointments
 	wake chan struct{}
 }
 
-// An appointment is a time at which an approval is looked at.
+// An appointment is the due time of an approval.
 type appointment struct {
 	at int64 // Unix ms
 	id string
@@ -37,7 +37,7 @@ func (a *appointments) Pop() any {
 
 func newCalendar() *calendar { return &calendar{wake: make(chan struct{}, 1)} }
 
-// note has an approval looked at at some time.
+// note adds a due time of an approval.
 func (c *calendar) note(at int64, id string) {
 	c.mu.Lock()
 	heap.Push(&c.next, appointment{at, id})
@@ -51,7 +51,8 @@ func (c *calendar) note(at int64, id string) {
 	}
 }
 
-// due takes the ids out whose time has come, and tells when the next one is.
+// due removes and returns the ids that are due, and the time of the next appointment,
+// zero for none.
 func (c *calendar) due(now time.Time) (ids []string, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,11 +65,11 @@ func (c *calendar) due(now time.Time) (ids []string, next time.Time) {
 	return ids, next
 }
 
-// lookEvery is the time within which the calendar notices that the clock was set, or
-// that the machine has slept.
+// lookEvery is the time within which the calendar detects a change of the clock, or the
+// end of the machine's sleep.
 const lookEvery = 10 * time.Second
 
-// keep has look called with everything that is due, until ctx ends.
+// keep calls look for every approval that is due, until ctx ends.
 func (c *calendar) keep(ctx context.Context, now func() time.Time, look func(ctx context.Context, id string)) {
 	for {
 		ids, next := c.due(now())
@@ -95,9 +96,9 @@ func (c *calendar) keep(ctx context.Context, now func() time.Time, look func(ctx
 	}
 }
 
-// look does what is due about a question without an answer: it ends it, lets more
-// people decide, or reminds those who could. One that a call waits for is its
-// caller's to end, as long as that is there.
+// look does the due step of a pending approval: it ends the approval, escalates it, or
+// reminds the deciders. The end of an approval with a waiting call is left to that call
+// for graceForWaiters.
 func (s *Service) look(ctx context.Context, id string) {
 	release, err := s.deciding.Lock(ctx, id)
 	if err != nil {
@@ -125,13 +126,12 @@ func (s *Service) look(ctx context.Context, id string) {
 		s.calendar.note(r.due(), id)
 	}
 	if err != nil && !records.Raced(err) && ctx.Err() == nil {
-		s.opts.Log.Warn("what is due about an approval is not stored", "approval", id, "error", err)
+		s.opts.Log.Warn("the due step of an approval is not stored", "approval", id, "error", err)
 		s.calendar.note(ms(s.opts.Now().Add(lookEvery)), id)
 	}
 }
 
-// step stores that something has happened to an approval that still waits, and
-// tells of it.
+// step stores and publishes an event of an approval that stays pending.
 func (s *Service) step(ctx context.Context, r *Record, revision uint64, event string, change func(next *Record)) error {
 	next := *r
 	change(&next)

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// Deciders are those who may decide about a call, of all whom policy lets
-// decide. Without roles and people that is everybody.
+// Deciders restrict the principals that may decide about a call, among those that
+// policy allows. Without roles and people there is no restriction.
 type Deciders struct {
 	Roles       []string          `json:"roles,omitempty" yaml:"roles" doc:"roles, one of which is enough"`
 	People      []string          `json:"people,omitempty" yaml:"people" doc:"ids of operators"`
@@ -18,9 +18,9 @@ type Deciders struct {
 
 func (d *Deciders) unlimited() bool { return len(d.Roles) == 0 && len(d.People) == 0 }
 
-// seats are the places in which somebody may agree, the own one first. No two
-// people have the same one, but a person and its substitute have. A substitute
-// of the requester has none, nor one of whoever has changed the call: it would act
+// seats returns the seats in which a principal may approve, its own first. Two people
+// never share a seat, but a person and its substitute do. A substitute of the
+// requester, or of the call's editor, has no seat for that person, since it would act
 // on their behalf.
 func (d *Deciders) seats(people People, who *protocol.Principal, r *Record) (list []string) {
 	own, person := people.of(who.Party()), who.Kind == protocol.KindOperator
@@ -36,31 +36,32 @@ func (d *Deciders) seats(people People, who *protocol.Principal, r *Record) (lis
 	return list
 }
 
-// concerns reports whether a person, by one of its ids, wants the call, or has changed it.
+// concerns reports whether a person is, by one of its ids, the requester or the editor
+// of the call.
 func (r *Record) concerns(people People, id string) bool {
 	name := people.named(id)
 	return name == people.of(r.party()) || name == people.of(r.Editor)
 }
 
-// An Agreement is a vote for a call as it is stored.
+// An Agreement is the stored form of a vote for a call.
 type Agreement struct {
 	Vote
 	Seat  string      `json:"seat"`
-	Grant grant.Grant `json:"grant"` // of who agreed: it counts as long as that may decide
+	Grant grant.Grant `json:"grant"` // credential of the voter, on which the vote depends
 }
 
-// A Vote is what others see of an agreement.
+// A Vote is the part of an agreement for results and events.
 type Vote struct {
-	By     string `json:"by" doc:"people who agreed"`
-	For    string `json:"for,omitempty" doc:"in whose place, of a substitute"`
+	By     string `json:"by" doc:"approver"`
+	For    string `json:"for,omitempty" doc:"represented person, for a substitute"`
 	At     int64  `json:"at" doc:"Unix ms"`
 	Reason string `json:"reason,omitempty" doc:"reason"`
 }
 
-// needs is the number of those who have to agree.
+// needs is the number of required votes.
 func (r *Record) needs() int { return max(r.Needs, 1) }
 
-// seats are the places in which somebody may agree to the call at this time.
+// seats returns the seats in which a principal may approve the call now.
 func (r *Record) seats(people People, who *protocol.Principal) []string {
 	list := r.Deciders.seats(people, who, r)
 	if r.EscalatedAt == 0 || r.Escalation == nil {
@@ -74,7 +75,7 @@ func (r *Record) seats(people People, who *protocol.Principal) []string {
 	return list
 }
 
-// seat is the first free place of somebody, or why there is none.
+// seat returns the first free seat of a principal, or an error.
 func (r *Record) seat(people People, who *protocol.Principal) (string, error) {
 	taken := make(map[string]string, len(r.Agreed))
 	for _, a := range r.Agreed {
@@ -94,8 +95,8 @@ func (r *Record) seat(people People, who *protocol.Principal) (string, error) {
 		With("state", string(r.State)).With("reason", "voted")
 }
 
-// agreedBy is the approval with one more vote: it is approved if that is the last
-// that was needed.
+// agreedBy is the approval with one more vote, approved if that is the last required
+// one.
 func (s *Service) agreedBy(who *protocol.Principal, r *Record, reason string) (*Record, error) {
 	next := *r
 	next.Agreed = s.standing(r)
@@ -114,9 +115,9 @@ func (s *Service) agreedBy(who *protocol.Principal, r *Record, reason string) (*
 	return &next, nil
 }
 
-// standing are the votes that still count: not those of somebody whose
-// credential was taken back, or who may not decide any more, and one for each person. A
-// credential whose time is over was good when it was used.
+// standing returns the votes that still count: one for each person, without those whose
+// credential was revoked or whose voter may not decide any more. An expired credential
+// counts, since it was valid at the vote.
 func (s *Service) standing(r *Record) []Agreement {
 	var list []Agreement
 	for _, a := range r.Agreed {
@@ -132,10 +133,10 @@ func (s *Service) standing(r *Record) []Agreement {
 	return list
 }
 
-// lapsed is the approval as it waits again, if votes do not count any more that
-// it was approved by; nil if it stays approved.
+// lapsed is the approval in state Pending if too few of its votes still count; nil if
+// it stays approved.
 func (s *Service) lapsed(r *Record) *Record {
-	if len(r.Agreed) == 0 { // decided before votes were kept
+	if len(r.Agreed) == 0 { // of a release without stored votes
 		return nil
 	}
 	standing := s.standing(r)
@@ -145,16 +146,15 @@ func (s *Service) lapsed(r *Record) *Record {
 	return r.undecided(standing)
 }
 
-// undecided is the approval as it waits again, with the votes that still count.
+// undecided is the approval in state Pending, with the votes that still count.
 func (r *Record) undecided(standing []Agreement) *Record {
 	next := *r
 	next.State, next.Agreed, next.DecidedBy, next.DecidedAt, next.Reason = Pending, standing, "", 0, ""
 	return &next
 }
 
-// mayDecide says why a principal may not decide. Who the model works for is the
-// last to be asked whether it may; so is the skill that asked the model for it,
-// and whoever has changed the call.
+// mayDecide returns the error of a principal that may not decide. The requester, and
+// the skill on whose behalf the model was asked, may only with a right of their own.
 func (s *Service) mayDecide(who *protocol.Principal, r *Record) error {
 	switch {
 	case !s.opts.MayDecide(who, r.Space, r.ID):
@@ -169,8 +169,8 @@ func (s *Service) mayDecide(who *protocol.Principal, r *Record) error {
 	return nil
 }
 
-// wants reports whether a principal is the one that the call is for, by whichever id, or
-// the skill that asked the model for it.
+// wants reports whether a principal is the requester of the call, by any of its ids, or
+// the skill on whose behalf the model was asked.
 func (s *Service) wants(who *protocol.Principal, r *Record) bool {
 	return s.opts.People.same(who.Party(), r.party()) || r.Skill != "" && who.Kind == protocol.KindSkill && who.ID == string(r.Skill)
 }

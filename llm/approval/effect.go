@@ -2,15 +2,15 @@ package approval
 
 import "github.com/aibridge/aibridge/protocol"
 
-// sameEffect refuses to ask about what somebody is asked about already, or what
-// was approved and not made yet: it would be done twice. Whose call that is, is
-// told to none but its requester.
+// sameEffect is the error of a call whose effect another call has that waits for an
+// approval, or was approved and not made yet: the effect would happen twice. The other
+// approval is named to its own requester alone.
 func (s *Service) sameEffect(r *Record) error {
 	other, _, ok := s.opts.Approvals.Get(s.tally.waitsFor(r))
 	if !ok {
 		return nil
 	}
-	err := protocol.Errorf(protocol.InvalidState, "the call is not made, and nobody is asked: a call that does the same waits for an approval already").
+	err := protocol.Errorf(protocol.InvalidState, "the call is not made, and no approval requested: a call with the same effect waits for an approval already").
 		With("reason", "same_effect")
 	if other.party() == r.party() {
 		err = err.With("approval_id", other.ID).With("expires_at", other.Expires)
@@ -24,8 +24,8 @@ type placedEffect struct {
 	effect string
 }
 
-// waitsFor is the id of the approval that a call with the effect of another one
-// waits for, "" if there is none.
+// waitsFor is the id of the open approval with the same effect in the same space, ""
+// for none.
 func (t *tally) waitsFor(r *Record) string {
 	if r.Effect == "" {
 		return ""
@@ -35,7 +35,7 @@ func (t *tally) waitsFor(r *Record) string {
 	return t.effects[placedEffect{r.Space, r.Effect}]
 }
 
-// noteEffect follows a change of the table.
+// noteEffect updates the effects upon a change of the table.
 func (t *tally) noteEffect(old, now *Record) {
 	if old != nil && old.Effect != "" {
 		if at := (placedEffect{old.Space, old.Effect}); t.effects[at] == old.ID {

@@ -10,9 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Gate lets a call pass, or waits until somebody agrees to it. It is a
-// [tools.Gate]: the error it returns is what the model reads instead of a
-// result.
+// Gate returns nil for a call that may run, if need be after waiting for its approval.
+// It is a [tools.Gate]: the model reads its error instead of a result.
 func (s *Service) Gate(ctx context.Context, t *tools.Tool, x *tools.Execution) error {
 	ruling, why := s.judge(ctx, t, x)
 	s.metrics.ruled(ruling)
@@ -39,7 +38,7 @@ func (s *Service) Gate(ctx context.Context, t *tools.Tool, x *tools.Execution) e
 	return s.await(ctx, r, func() error { return s.stillAllowed(ctx, r, t, x) })
 }
 
-// refuse is the answer to a call that nobody is even asked about.
+// refuse records the refusal of a call without an approval, and returns its error.
 func (s *Service) refuse(t *tools.Tool, x *tools.Execution, why string) error {
 	s.opts.Record(Event{Name: "approval.refused", By: x.Principal, Approval: Approval{
 		Space: spaceOf(x), Tool: t.Name, Source: t.Source, Roster: x.Roster, Why: why, State: Denied,
@@ -48,7 +47,7 @@ func (s *Service) refuse(t *tools.Tool, x *tools.Execution, why string) error {
 	return protocol.Errorf(protocol.PermissionDenied, "models may not call %s: %s", t.Name, why).With("reason", "denied")
 }
 
-// draft is the approval that a call needs.
+// draft returns the unopened approval of a call.
 func (s *Service) draft(ctx context.Context, t *tools.Tool, x *tools.Execution, why string) (*Record, error) {
 	if len(x.ArgumentsJSON) > s.opts.MaxArgs {
 		return nil, protocol.Errorf(protocol.PermissionDenied, "somebody would have to agree to the call, and its arguments are too long to be judged").
@@ -78,9 +77,9 @@ func (s *Service) draft(ctx context.Context, t *tools.Tool, x *tools.Execution, 
 	return r, nil
 }
 
-// stillAllowed looks once more at the approved call: policy may have changed
-// meanwhile, or the credential that the call is made with may have ended. And
-// the call run is the call shown.
+// stillAllowed judges the approved call once more, since policy may have changed
+// meanwhile, or the credential of the call ended. It also checks that the call equals
+// the one shown.
 func (s *Service) stillAllowed(ctx context.Context, r *Record, t *tools.Tool, x *tools.Execution) error {
 	if s.opts.Check(x.Principal) != nil {
 		return protocol.Errorf(protocol.PermissionDenied, "the credential with which the call was asked for is no longer valid").With("reason", "credential")
@@ -112,9 +111,10 @@ func spaceOf(x *tools.Execution) protocol.SpaceID {
 	return x.Principal.Home()
 }
 
-// visible reports whether a principal may see an approval: who may decide about any,
-// or about this one, who looks on in its space, and who asked. Policy is asked about
-// each alone for people who may not decide about all.
+// visible reports whether a principal may see an approval: the requester, observers of
+// its space, and principals that may decide about all approvals or about this one. For
+// operators without the right to decide about all, policy is evaluated for each
+// approval.
 func (s *Service) visible(who *protocol.Principal, r *Record) bool {
 	switch {
 	case r.requestedBy(who):

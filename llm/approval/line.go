@@ -8,22 +8,21 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxDeliveries bounds the messages that wait for one webhook, or for the mail server. A
-// space may have half of them where there are others.
+// maxDeliveries is the greatest number of messages that wait for one webhook, or for
+// the mail server. With several spaces one may have half of them.
 const maxDeliveries = 1024
 
-// A line is the messages that wait for one receiver, as they came. Spaces are served by
-// turns, so that none waits behind all that another has to tell. Whoever uses it holds a
-// lock.
+// A line is the queue of messages for one receiver. Spaces are served by turns, so that
+// none waits behind all messages of another. Its user holds a lock.
 type line[T any] struct {
 	waiting []*T
 	place   func(*T) place
 	alone   bool // there is one space
 	rounds  uint64
-	served  map[protocol.SpaceID]uint64 // the round in which each was served last
+	served  map[protocol.SpaceID]uint64 // last round of each space
 }
 
-// A place is whose a message is, and when it is due.
+// A place is the space and the due time of a message.
 type place struct {
 	space protocol.SpaceID
 	due   time.Time // zero at once
@@ -54,8 +53,8 @@ func (l *line[T]) add(m *T) (added bool) {
 }
 
 // next is the message to deliver now, which stays in the line: of the space that was
-// served longest ago the one that is due for longest. Without any it says how long none
-// will be.
+// served longest ago, the one with the earliest due time. Without one, it returns the
+// time until one is due.
 func (l *line[T]) next(now time.Time) (m *T, wait time.Duration) {
 	wait = time.Hour
 	for _, w := range l.waiting {
@@ -80,7 +79,7 @@ func (l *line[T]) before(a, b place) int {
 	return cmp.Or(cmp.Compare(l.served[a.space], l.served[b.space]), a.due.Compare(b.due))
 }
 
-// remove takes a message out.
+// remove removes a message.
 func (l *line[T]) remove(m *T) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(w *T) bool { return w == m })
 	if len(l.waiting) == 0 {

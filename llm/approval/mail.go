@@ -21,34 +21,33 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Mailer tells people of approvals by e-mail.
+// A Mailer is the configuration of e-mails about approvals.
 type Mailer struct {
 	Server   string // host:port
 	TLS      TLS
 	Roots    *tls.Config // of the server; nil for the system's
-	Username string      // "" does not sign in
+	Username string      // "" for no authentication
 	Password string
 	From     mail.Address
-	To       []mail.Address          // of those who have no address by name, or are not named by a rule
+	To       []mail.Address          // default recipients, see postman.recipients
 	People   map[string]mail.Address // of operators, by id
-	Spaces   []protocol.SpaceID      // whose approvals; all by default
+	Spaces   []protocol.SpaceID      // spaces of the approvals; all by default
 	Template *template.Template      // of the text; nil for the bridge's own
 	PerHour  int                     // e-mails to one address, 0 for any number
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// TLS says how a mail server is reached.
+// TLS is the encryption of the connection to a mail server.
 type TLS string
 
-// The ways to reach a mail server.
+// The kinds of encryption.
 const (
 	StartTLS    TLS = "starttls" // in the clear until STARTTLS, which it must offer
 	ImplicitTLS TLS = "tls"      // from the first byte on
 	ClearText   TLS = "none"     // on this machine alone
 )
 
-// mailed are the events that people are told of by e-mail: those that want
-// something from them.
+// mailed are the events with e-mails: those that require an action of people.
 var mailed = []string{"approval.requested", "approval.edited", "approval.reopened", "approval.reminded", "approval.escalated"}
 
 // letterText is the text of an e-mail. Its parts are in lines of their own, so that
@@ -74,18 +73,18 @@ This message decides nothing: whoever decides signs in.
 
 var ownLetter = template.Must(template.New("letter").Parse(letterText))
 
-// A Letter is what templates of e-mails get. Every field is plain text on one line.
+// A Letter is the data of a template of e-mails. Every field is plain text on one line.
 type Letter struct {
 	Event string
 	Until string
 	Approval
 }
 
-// letter is an e-mail on its way.
+// letter is an e-mail in the queue.
 type letter struct {
 	id, name string
 	to       []mail.Address
-	full     []string // of these the addresses that get no further e-mail for a while
+	full     []string // addresses of these that get no further e-mail for a while
 	view     Approval
 	at       time.Time
 
@@ -93,8 +92,7 @@ type letter struct {
 	due      time.Time // of the next attempt; zero at once
 }
 
-// mailAttempts is the number of times that an e-mail is sent that its server does not
-// take.
+// mailAttempts is the greatest number of attempts to send an e-mail.
 const mailAttempts = 4
 
 // A postman delivers e-mails, one after the other.
@@ -109,7 +107,7 @@ type postman struct {
 	counts *prometheus.CounterVec // by outcome
 
 	mu           sync.Mutex
-	line[letter]                  // the one that is being sent, too
+	line[letter]                  // including the one that is being sent
 	shares       map[string]share // by address
 }
 
@@ -131,7 +129,7 @@ func newPostman(o Options) *postman {
 	return p
 }
 
-// send has people told of an event. It does not wait.
+// send queues an e-mail about an event. It does not block.
 func (p *postman) send(r *Record, view Approval, name, id string) {
 	if p == nil || !slices.Contains(mailed, name) || len(p.Spaces) > 0 && !slices.Contains(p.Spaces, view.Space) {
 		return
@@ -160,8 +158,9 @@ func (p *postman) send(r *Record, view Approval, name, id string) {
 	}
 }
 
-// recipients are the people whom a rule names and who could still agree, by their
-// addresses; everybody's address if that leaves nobody, or if roles decide, too.
+// recipients returns the addresses of the people whom a rule names and who could still
+// approve. If there are none, or if roles decide as well, it adds the default
+// recipients.
 func (p *postman) recipients(r *Record) (to []mail.Address) {
 	lists := []Deciders{r.Deciders}
 	if r.EscalatedAt != 0 && r.Escalation != nil {
@@ -219,8 +218,8 @@ func (p *postman) run(ctx context.Context) {
 	}
 }
 
-// deliver makes one attempt. A letter that the server does not take is tried a few
-// times, twice as far apart each time, and holds up no other meanwhile.
+// deliver makes one attempt. A letter that the server refuses is repeated a few times
+// with doubling pauses, and does not block others meanwhile.
 func (p *postman) deliver(ctx context.Context, l *letter) {
 	text, err := p.compose(l)
 	if err != nil {
@@ -243,11 +242,11 @@ func (p *postman) deliver(ctx context.Context, l *letter) {
 	p.remove(l)
 }
 
-// maxLetter bounds the text of an e-mail, in bytes.
+// maxLetter is the greatest length of the text of an e-mail, in bytes.
 const maxLetter = 128 << 10
 
-// compose writes an e-mail. Nothing of the approval is in its headers but the name
-// of the tool, encoded as a word.
+// compose returns the text of an e-mail. Its headers hold nothing of the approval but
+// the name of the tool, as an encoded word.
 func (p *postman) compose(l *letter) ([]byte, error) {
 	var body bytes.Buffer
 	until := time.UnixMilli(l.view.Expires).UTC().Format("2006-01-02 15:04 MST")
@@ -282,7 +281,7 @@ func (p *postman) compose(l *letter) ([]byte, error) {
 	return text.Bytes(), w.Close()
 }
 
-// subjects begin the subjects of e-mails.
+// subjects are the prefixes of the subjects of e-mails, by event.
 var subjects = map[string]string{
 	"approval.requested": "To approve:", "approval.edited": "To approve, changed:", "approval.reopened": "To approve again:",
 	"approval.reminded": "Still to approve:", "approval.escalated": "To approve, escalated:",
@@ -324,7 +323,7 @@ func (p *postman) post(ctx context.Context, l *letter, text []byte) error {
 	return client.Quit()
 }
 
-// connect opens a connection to the server, and has it encrypted.
+// connect opens an encrypted connection to the server.
 func (p *postman) connect(ctx context.Context) (*smtp.Client, error) {
 	host, _, err := net.SplitHostPort(p.Server)
 	if err != nil {

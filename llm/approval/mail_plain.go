@@ -11,9 +11,9 @@ import (
 	"unicode/utf16"
 )
 
-// plain is an approval as an e-mail may show it: each text is a line that hides
-// nothing, whoever wrote it, so that none can be taken for another part of the letter.
-// It has no nonce: whoever decides asks for that.
+// plain is an approval for an e-mail: each text is one line without invisible
+// characters, whoever wrote it, so that none can be taken for another part of the
+// letter. It has no nonce; deciders get that by a command.
 func (a Approval) plain() Approval {
 	a.Nonce, a.Args = "", plainJSON(a.Args)
 	for _, text := range []*string{
@@ -38,7 +38,7 @@ func oneLines(texts []string) []string {
 	return lines
 }
 
-// oneLine is a text without line breaks and without what cannot be seen.
+// oneLine is a text without line breaks and invisible characters.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if hidden(r) {
@@ -48,12 +48,12 @@ func oneLine(text string) string {
 	}, strings.Join(strings.Fields(text), " "))
 }
 
-// hidden reports whether a character shows nothing, or changes how others show.
+// hidden reports whether a character is invisible, or changes the display of others.
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
 }
 
-// plainJSON is the same value on one line, with what cannot be seen as escapes.
+// plainJSON is the same value on one line, with invisible characters as escapes.
 func plainJSON(value json.RawMessage) json.RawMessage {
 	var compact bytes.Buffer
 	if json.Compact(&compact, value) != nil {
@@ -72,17 +72,17 @@ func plainJSON(value json.RawMessage) json.RawMessage {
 	return shown.Bytes()
 }
 
-// maxEncoded is the number of bytes that are in an encoded word of a header.
+// maxEncoded is the greatest number of bytes in an encoded word of a header.
 const maxEncoded = 45
 
-// headerText is a text as the value of a header. One that looks as if it were encoded
-// is encoded, so that it shows as it is.
+// headerText encodes a text for a header. A text in the form of an encoded word is
+// encoded as well, so that it is shown unchanged.
 func headerText(text string) string {
 	if encoded := mime.QEncoding.Encode("utf-8", text); encoded != text || !strings.Contains(text, "=?") {
 		return encoded
 	}
 	var words []string
-	for ; len(text) > 0; text = text[min(len(text), maxEncoded):] { // it is ASCII
+	for ; len(text) > 0; text = text[min(len(text), maxEncoded):] { // the text is ASCII
 		words = append(words, "=?utf-8?b?"+base64.StdEncoding.EncodeToString([]byte(text[:min(len(text), maxEncoded)]))+"?=")
 	}
 	return strings.Join(words, "\r\n ")

@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// MailSettings say how people are told of approvals by e-mail.
+// MailSettings are the settings of e-mails about approvals.
 type MailSettings struct {
 	Server       string            `yaml:"server" doc:"mail server as host:port that e-mails about approvals are sent by; none are sent without"`
 	TLS          string            `yaml:"tls" doc:"starttls, tls (from the first byte on), or none, for a server on this machine; starttls by default"`
@@ -29,7 +29,7 @@ type MailSettings struct {
 	TemplateFile string            `yaml:"template_file" doc:"file with the text of e-mails, as a Go template of the approval; the bridge's own by default"`
 }
 
-// check tells fail the faults of the settings.
+// check reports the faults of the settings to fail.
 func (m *MailSettings) check(fail func(format string, args ...any)) {
 	if m.Server == "" {
 		if m.From != "" || len(m.To) > 0 || len(m.People) > 0 {
@@ -63,7 +63,8 @@ func (m *MailSettings) check(fail func(format string, args ...any)) {
 	}
 }
 
-// addresses are the sender, those who are told by default, and those of people.
+// addresses parses the addresses of the sender, of the default recipients, and of
+// people.
 func (m *MailSettings) addresses() (from mail.Address, to []mail.Address, people map[string]mail.Address, err error) {
 	parse := func(name, text string) mail.Address {
 		address, fault := mail.ParseAddress(text)
@@ -84,7 +85,7 @@ func (m *MailSettings) addresses() (from mail.Address, to []mail.Address, people
 	return from, to, people, err
 }
 
-// open is the mailer that the settings mean, nil for none.
+// open returns the mailer of the settings, nil for none.
 func (m *MailSettings) open() (*Mailer, error) {
 	if m.Server == "" {
 		return nil, nil

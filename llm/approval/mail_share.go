@@ -9,24 +9,23 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// DefaultMailsPerHour is the number of e-mails to one address within an hour that the
-// settings have.
+// DefaultMailsPerHour is the default limit of e-mails to one address within an hour.
 const DefaultMailsPerHour = 60
 
-// shareTime is the time that a share is of.
+// shareTime is the length of a share's window.
 const shareTime = time.Hour
 
-// A share is the e-mails that an address got since a time.
+// A share counts the e-mails to an address since a time.
 type share struct {
 	since time.Time
 	sent  int
-	of    map[protocol.SpaceID]int // of these, about approvals of each space
+	of    map[protocol.SpaceID]int // number about approvals of each space
 }
 
-// within are those of some addresses that may get one more e-mail about an approval of a
-// space now, and those of them for which it is the last one for a while. Where there are
-// several spaces, one has half of what an address gets: none keeps people from what others
-// ask. The caller holds the lock.
+// within counts one more e-mail about an approval of a space, and returns the addresses
+// that may get it, and those of them for which it is the last one for a while. With
+// several spaces, one may use half of an address's limit, so that no space keeps people
+// from the approvals of others. The caller holds the lock.
 func (p *postman) within(to []mail.Address, space protocol.SpaceID, now time.Time) (may []mail.Address, full []string) {
 	if p.PerHour <= 0 {
 		return to, nil
@@ -36,7 +35,7 @@ func (p *postman) within(to []mail.Address, space protocol.SpaceID, now time.Tim
 		most = (most + 1) / 2
 	}
 	for _, address := range to {
-		own := p.shares[address.Address] // there are no more than addresses in the settings
+		own := p.shares[address.Address] // bounded by the addresses in the settings
 		if age := now.Sub(own.since); age < 0 || age >= shareTime {
 			own = share{since: now, of: make(map[protocol.SpaceID]int)}
 		}
@@ -58,8 +57,8 @@ func (p *postman) within(to []mail.Address, space protocol.SpaceID, now time.Tim
 // The outcomes of e-mails, each counted once for each address.
 const (
 	mailSent    = "sent"
-	mailFailed  = "failed"  // the server did not take it, or the template is wrong
-	mailLimited = "limited" // the address had its share of the hour
+	mailFailed  = "failed"  // the server refused it, or the template is faulty
+	mailLimited = "limited" // the address had reached its limit of the hour
 	mailCrowded = "crowded" // too many e-mails wait
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Matter is something that people decide about and that no model wants to
-// call, such as whether a rollout goes on. It is decided as calls are.
+// A Matter is a subject of a decision other than a call of a model, such as the
+// continuation of a rollout. Its approval is decided like that of a call.
 type Matter struct {
 	ID, Task, Tool, Title, Source, Why string
 	Args                               json.RawMessage
@@ -19,8 +19,8 @@ type Matter struct {
 	Life                               time.Duration
 }
 
-// Raise asks people about a matter, once for each id. Who decides, and how many, is
-// as the rules say of its Tool; those about a risk do not fit.
+// Raise opens the approval of a matter, once for each id. The rules for its Tool decide
+// the deciders; rules with risks do not match.
 func (s *Service) Raise(ctx context.Context, m Matter) error {
 	if known, _ := s.Known(m.ID); known {
 		return nil
@@ -44,7 +44,7 @@ func (s *Service) Raise(ctx context.Context, m Matter) error {
 	return s.Open(ctx, r)
 }
 
-// Verdict is the outcome of a matter, and why if it was not approved.
+// Verdict returns the outcome of a matter, with the reason unless it was approved.
 func (s *Service) Verdict(id string) (decided, approved bool, why string) {
 	r, _, ok := s.opts.Approvals.Get(id)
 	switch {
@@ -66,7 +66,7 @@ func (s *Service) Verdict(id string) (decided, approved bool, why string) {
 	return true, false, "nobody approved: the question is " + string(r.State)
 }
 
-// Settle notes that a matter went on as approved.
+// Settle records the use of a matter's approval.
 func (s *Service) Settle(ctx context.Context, id string) error {
 	release, err := s.deciding.Lock(ctx, id)
 	if err != nil {

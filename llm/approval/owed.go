@@ -14,32 +14,33 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Step is something that happened to an approval and that webhooks are to be told
-// of. It is stored with the change itself: whatever ends a bridge, another one, or the
-// next process, finds what is owed.
+// A Step is an event of an approval for webhooks. It is stored with the change itself,
+// so that after the end of a bridge another one, or the next process, finds the missing
+// deliveries.
 type Step struct {
 	Event string   `json:"event"`
 	At    int64    `json:"at"` // Unix milliseconds
 	Seq   uint64   `json:"seq"`
-	Node  string   `json:"node,omitempty"`  // the process that tells it
+	Node  string   `json:"node,omitempty"`  // the process that delivers it
 	Hooks []string `json:"hooks,omitempty"` // the webhooks, see [Webhook.name]
 }
 
-// maxSteps bounds the steps of an approval that are stored: one bit each.
+// maxSteps is the greatest number of stored steps of an approval: one bit each.
 const maxSteps = 64
 
-// Told are the steps of an approval that a webhook was told of, or will never be.
+// Told is the record of the settled steps of an approval: delivered to a webhook, or
+// given up.
 type Told struct {
 	Hooks map[string]uint64 `json:"hooks"` // a bit for each step, by the name of the webhook
 }
 
-// has reports whether nothing more is owed of a step to a webhook. There may be no
-// record.
+// has reports whether the delivery of a step to a webhook is settled. A nil record has
+// none.
 func (t *Told) has(hook string, step int) bool {
 	return t != nil && t.Hooks[hook]&(1<<step) != 0
 }
 
-// A debt holds the approvals of which webhooks are still to be told something.
+// A debt holds the approvals with missing deliveries to webhooks.
 type debt struct {
 	told records.Table[Told] // nil: nothing is stored
 
@@ -47,7 +48,7 @@ type debt struct {
 	owed map[string][]Step // by approval
 }
 
-// changed notes the steps of an approval.
+// changed updates the steps of an approval.
 func (d *debt) changed(id string, now *Record) {
 	if d.told == nil {
 		return
@@ -66,7 +67,7 @@ func (d *debt) changed(id string, now *Record) {
 	}
 }
 
-// settled notes that webhooks were told of steps of an approval.
+// settled removes an approval whose deliveries are all settled.
 func (d *debt) settled(id string, told *Told) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +76,7 @@ func (d *debt) settled(id string, told *Told) {
 	}
 }
 
-// ids are the approvals of which something is owed.
+// ids returns the approvals with missing deliveries.
 func (d *debt) ids() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,7 +89,7 @@ func (d *debt) size() int {
 	return len(d.owed)
 }
 
-// paid reports whether all webhooks were told of all steps.
+// paid reports whether the deliveries of all steps to all webhooks are settled.
 func paid(steps []Step, told *Told) bool {
 	for i, step := range steps {
 		for _, hook := range step.Hooks {
@@ -100,14 +101,14 @@ func paid(steps []Step, told *Told) bool {
 	return true
 }
 
-// name stands for a webhook in records, which are not to hold its URL: many a webhook
-// has its secret there.
+// name identifies a webhook in records. They must not hold its URL, which often
+// contains a secret.
 func (h *Webhook) name() string {
 	sum := sha256.Sum256([]byte(h.URL))
 	return hex.EncodeToString(sum[:8])
 }
 
-// happens adds to an approval that is about to be stored what happens to it.
+// happens adds a step to an approval that is about to be stored, and returns it.
 func (s *Service) happens(r *Record, event string) Step {
 	s.mu.Lock()
 	s.seqs[r.Space]++
@@ -120,8 +121,8 @@ func (s *Service) happens(r *Record, event string) Step {
 	return step
 }
 
-// Retell tells webhooks what bridges that have ended may not have told, of the
-// approvals that this one inherits, and what did not fit in the queue of this one.
+// Retell queues the missing deliveries to webhooks: of this bridge, and of ended
+// bridges for the approvals that this one inherits.
 func (s *Service) Retell(ctx context.Context) error {
 	ids := s.debt.ids()
 	if len(ids) == 0 {
@@ -145,8 +146,8 @@ func (s *Service) Retell(ctx context.Context) error {
 	return nil
 }
 
-// tellHooks has the webhooks told of a step, -1 for one that is not stored, that have
-// not been.
+// tellHooks queues the deliveries of a step, -1 for an unstored one, to the webhooks
+// without a settled delivery.
 func (s *Service) tellHooks(r *Record, step int, e *protocol.Event) {
 	var told *Told
 	if step >= 0 {
@@ -155,7 +156,7 @@ func (s *Service) tellHooks(r *Record, step int, e *protocol.Event) {
 	s.hooks.send(r.Space, e, step, func(hook string) bool { return told.has(hook, step) })
 }
 
-// event is what is told of a step of an approval.
+// event is the event of a step of an approval.
 func (s *Service) event(r *Record, step *Step) *protocol.Event {
 	view := s.view(r)
 	data, err := json.Marshal(view)
@@ -168,7 +169,7 @@ func (s *Service) event(r *Record, step *Step) *protocol.Event {
 	}
 }
 
-// toldOf notes that a webhook is told nothing more of a step.
+// toldOf stores that the delivery of a step to a webhook is settled.
 func (s *Service) toldOf(ctx context.Context, hook string, d *delivery) {
 	if d.step < 0 {
 		return
@@ -182,19 +183,19 @@ func (s *Service) toldOf(ctx context.Context, hook string, d *delivery) {
 		return next, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		s.opts.Log.Warn("a webhook may be told twice, as it is not noted that it was", "event", d.name, "error", err)
+		s.opts.Log.Warn("an event may be delivered to a webhook twice, as its delivery could not be recorded", "event", d.name, "error", err)
 	}
 }
 
-// forget removes the record of an approval that is gone.
+// forget removes the record of deliveries of a deleted approval.
 func (s *Service) forget(ctx context.Context, id string) {
 	if s.opts.Told == nil {
 		return
 	}
 	if err := s.opts.Told.Delete(ctx, id, 0); err != nil && protocol.CodeOf(err) != protocol.NotFound && ctx.Err() == nil {
-		s.opts.Log.Warn("what webhooks were told of an old approval is not forgotten", "approval", id, "error", err)
+		s.opts.Log.Warn("the record of deliveries of an old approval is not removed", "approval", id, "error", err)
 	}
 }
 
-// tooOld is the age at which an event is of no use to a webhook any more.
+// tooOld is the age at which a delivery is given up.
 const tooOld = 24 * time.Hour

@@ -10,13 +10,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// People are the names of people by their ids: of operators, whatever their space, or of
-// a principal of another kind as space/kind/id. A person has one vote and one seat, and
-// is the asker of a call whichever of its ids asked.
+// People are the names of people by their ids: the id of an operator, of any space, or
+// space/kind/id of another principal. A person has one vote and one seat, and is the
+// requester of a call by each of its ids.
 type People map[string]string
 
-// of names a party: a person by its name, another operator by its id, and everybody else
-// by kind, space and id.
+// of is the name of a party: of a person the name, of another operator the id, and of
+// other parties space, kind and id.
 func (p People) of(party protocol.Party) string {
 	if name := p.listed(party); name != "" {
 		return name
@@ -27,10 +27,10 @@ func (p People) of(party protocol.Party) string {
 	return party.String()
 }
 
-// named is the name of the person that a rule, or another setting, names by one of its ids.
+// named is the name of the person with an id in a rule or another setting.
 func (p People) named(id string) string { return cmp.Or(p[id], id) }
 
-// listed is the name of the person that has the id of a party, "" if the settings tell of
+// listed is the name of the person with the id of a party, "" if the settings list
 // none.
 func (p People) listed(party protocol.Party) string {
 	if name := p[party.String()]; name != "" || party.Kind != protocol.KindOperator {
@@ -44,9 +44,8 @@ func (p People) same(a, b protocol.Party) bool {
 	return a == b || p.listed(a) != "" && p.listed(a) == p.listed(b)
 }
 
-// people are the ids that the settings list, by person. The name of a person is one of
-// its ids, too. It tells fail of ids that are of two people, and of those that name
-// nobody.
+// people returns the people of the settings. The name of a person is one of its ids,
+// too. Ids of two people, and invalid ids, are reported to fail.
 func (c *Settings) people(fail func(format string, args ...any)) People {
 	made := make(People)
 	for _, name := range slices.Sorted(maps.Keys(c.People)) {
@@ -63,7 +62,8 @@ func (c *Settings) people(fail func(format string, args ...any)) People {
 	return made
 }
 
-// namesSomebody reports whether a text is the id of an operator, or space/kind/id.
+// namesSomebody reports whether a text has the form of an operator's id or of
+// space/kind/id.
 func namesSomebody(text string) bool {
 	var party protocol.Party
 	switch {

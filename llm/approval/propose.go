@@ -10,12 +10,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// MaxLife is the longest time that a decision can be waited for.
+// MaxLife is the longest time until an approval expires.
 const MaxLife = 90 * 24 * time.Hour
 
-// life is how long a decision about a call is of use: what is configured for
-// its rule, or else for its risk, the shortest if it has several, and no longer
-// than the asker wants.
+// life is the time until an approval of a parked call expires: that of its rule, or
+// else of its risk, the shortest of several, and no longer than the caller's patience.
 func (s *Service) life(rule *Rule, t *tools.Tool, x *tools.Execution) time.Duration {
 	life := cmp.Or(rule.Life, shortest(risksOf(t, x), s.opts.LifeOf), s.opts.Life)
 	if x.Patience > 0 {
@@ -24,13 +23,13 @@ func (s *Service) life(rule *Rule, t *tools.Tool, x *tools.Execution) time.Durat
 	return min(life, MaxLife)
 }
 
-// useFor is how long an approval of a call is of use once it was given: what is configured
-// for its rule, or else for its risk, the shortest if it has several.
+// useFor is the time within which a given approval can be used: that of the call's
+// rule, or else of its risk, the shortest of several.
 func (s *Service) useFor(rule *Rule, t *tools.Tool, x *tools.Execution) time.Duration {
 	return cmp.Or(rule.Use, shortest(risksOf(t, x), s.opts.UseOf), s.opts.Use)
 }
 
-// shortest is the shortest time that is configured for some risks, 0 if none is.
+// shortest is the shortest configured time of some risks, 0 for none.
 func shortest(risks []string, of map[string]time.Duration) (least time.Duration) {
 	for _, risk := range risks {
 		if own := of[strings.ToLower(risk)]; own > 0 && (least == 0 || own < least) {
@@ -40,8 +39,8 @@ func shortest(risks []string, of map[string]time.Duration) (least time.Duration)
 	return least
 }
 
-// propose hands the draft of an approval to whoever keeps the call, who opens
-// it as soon as the call is kept.
+// propose returns the draft of an approval in a [tools.Question]. The caller parks the
+// call and then opens the approval.
 func (s *Service) propose(r *Record) error {
 	if before := s.deniedBefore(r, s.opts.Now()); before != nil {
 		return denied(before)
@@ -49,8 +48,8 @@ func (s *Service) propose(r *Record) error {
 	return &tools.Question{Approval: r.ID, Draft: r}
 }
 
-// Open asks the question of a draft, for a call that is kept. A question that
-// was asked before a crash is not asked again.
+// Open stores and publishes the approval of a parked call. An approval that was opened
+// before a crash stays as it is.
 func (s *Service) Open(ctx context.Context, r *Record) error {
 	step := s.happens(r, "approval.requested")
 	_, err := s.opts.Approvals.Create(ctx, r.ID, r)
@@ -61,27 +60,27 @@ func (s *Service) Open(ctx context.Context, r *Record) error {
 		return err
 	}
 	s.tell(r, step, nil)
-	if r.Replaces != "" { // that is noticed later, too, as nobody waits for it
+	if r.Replaces != "" { // after a failure here Abandoned finds it
 		_ = s.Withdraw(ctx, r.Replaces, "the call is not the one that was approved; "+r.ID+" asks about the present one")
 	}
 	return nil
 }
 
-// Withdraw takes a question back whose call is not to be made any more. One that
-// was decided in the same moment stays decided, and is of no use to anybody.
+// Withdraw withdraws the approval of a call that must not be made any more. An approval
+// that is decided at the same moment stays decided, without an effect.
 func (s *Service) Withdraw(ctx context.Context, id, why string) error {
 	return s.takeBack(ctx, id, why, "")
 }
 
-// Cancel takes a question back because the task of its call is cancelled. From then on
-// [Service.CancelledFor] tells the reason, at every bridge: nobody takes the end of the
-// question for an answer to the model.
+// Cancel withdraws an approval because the task of its call is cancelled. From then on
+// [Service.CancelledFor] returns the reason at every bridge, so that none resumes the
+// task with the withdrawal as the result of the call.
 func (s *Service) Cancel(ctx context.Context, id, reason string) error {
 	return s.takeBack(ctx, id, "the task was cancelled: "+reason, cmp.Or(reason, "cancelled"))
 }
 
-// CancelledFor is the reason for which the task of an approval was cancelled while the
-// approval could still be given or used, "" if it was not.
+// CancelledFor is the reason of a task's cancellation while its approval was pending or
+// unused, "" for none.
 func (s *Service) CancelledFor(id string) string {
 	r, _, ok := s.opts.Approvals.Get(id)
 	if !ok {
@@ -106,14 +105,15 @@ func (s *Service) takeBack(ctx context.Context, id, why, cancelled string) error
 	return err
 }
 
-// Known reports whether there is such a question, and whether it needs no
-// decision any more.
+// Known reports whether there is an approval of an id, and whether it is no longer
+// pending.
 func (s *Service) Known(id string) (known, settled bool) {
 	r, _, ok := s.opts.Approvals.Get(id)
 	return ok, ok && r.State != Pending
 }
 
-// UsedAt is when a call was let through by an approval, in Unix ms; 0 if none was.
+// UsedAt is the time at which an approval was used for its call, in Unix ms; 0 if it
+// was not.
 func (s *Service) UsedAt(id string) int64 {
 	r, _, ok := s.opts.Approvals.Get(id)
 	if !ok || r.State != Used {
@@ -122,8 +122,8 @@ func (s *Service) UsedAt(id string) int64 {
 	return max(r.EndedAt, 1)
 }
 
-// OnSettled has f called with the task of every kept call whose approval is
-// decided or over. It must not block. It is said before the table is loaded.
+// OnSettled has f called with the task of every parked call whose approval is no longer
+// pending. f must not block. Call OnSettled before the table is loaded.
 func (s *Service) OnSettled(f func(task string)) {
 	s.opts.Approvals.OnChange(func(_ string, old, now *Record) {
 		if now != nil && now.Parked && now.State != Pending && (old == nil || old.State == Pending) {
@@ -132,8 +132,8 @@ func (s *Service) OnSettled(f func(task string)) {
 	})
 }
 
-// OnEdited has f called whenever people have changed the arguments of a call. It must
-// not block. It is said before the table is loaded.
+// OnEdited has f called after every change of a call's arguments. f must not block.
+// Call OnEdited before the table is loaded.
 func (s *Service) OnEdited(f func()) {
 	s.opts.Approvals.OnChange(func(_ string, old, now *Record) {
 		if old != nil && now != nil && now.Edits != old.Edits {
@@ -142,8 +142,8 @@ func (s *Service) OnEdited(f func()) {
 	})
 }
 
-// Abandoned lists the approvals of kept calls that nobody keeps any more, as
-// whoever knows the tasks says.
+// Abandoned lists the open approvals of parked calls for which waits, which knows the
+// tasks, reports false.
 func (s *Service) Abandoned(waits func(task, approval string) bool) (ids []string) {
 	for id, r := range s.opts.Approvals.All() {
 		if r.Parked && !r.State.over() && !waits(r.Task, id) {

@@ -10,42 +10,41 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Rule says who decides about calls, and by when. Of several the first counts
-// that fits.
+// A Rule sets the deciders and the times of calls. The first matching rule counts.
 type Rule struct {
-	Tools  []string           // patterns; every tool if there are none
-	Risks  []string           // in lower case; every risk if there are none
-	Spaces []protocol.SpaceID // every space if there are none
+	Tools  []string           // patterns; empty for every tool
+	Risks  []string           // in lower case; empty for every risk
+	Spaces []protocol.SpaceID // empty for every space
 
 	Deciders
-	Needs      int           // how many have to agree, at least 1
-	Remind     time.Duration // how often those are reminded who could decide, 0 never
-	Escalate   time.Duration // after how long EscalateTo may decide, too; 0 never
+	Needs      int           // number of required votes, at least 1
+	Remind     time.Duration // interval of reminders to the deciders, 0 for none
+	Escalate   time.Duration // time after which EscalateTo may decide, too; 0 never
 	EscalateTo Deciders
-	Life       time.Duration // of a question about a kept call, 0 for that of its risk
-	Use        time.Duration // of an approval that was given, 0 for that of its risk
+	Life       time.Duration // time until the approval of a parked call expires, 0 for that of its risk
+	Use        time.Duration // time within which a given approval can be used, 0 for that of its risk
 }
 
-// An Escalation is who may decide from a time on, besides others.
+// An Escalation adds deciders from a time on.
 type Escalation struct {
 	At int64    `json:"at"` // Unix ms
 	To Deciders `json:"to"`
 }
 
-// A subject is what rules look at: the names under which something is known, the
-// words of its risk, and the space that it happens in.
+// A subject holds the inputs of rules: the names of a tool, the words of its risk, and
+// the space.
 type subject struct {
 	names, risks []string
 	space        protocol.SpaceID
 }
 
-// subjectOf is a call as rules see it. What they say of a tool holds for a group
-// that reaches it.
+// subjectOf is the subject of a call. Rules for a tool match the call of a group that
+// reaches it.
 func subjectOf(t *tools.Tool, x *tools.Execution) subject {
 	return subject{append([]string{t.Name}, x.Reaches...), risksOf(t, x), spaceOf(x)}
 }
 
-// fits reports whether the rule is about a subject.
+// fits reports whether the rule matches a subject.
 func (r *Rule) fits(about subject) bool {
 	named := func(pattern string) bool {
 		return slices.ContainsFunc(about.names, func(name string) bool { return tools.Matches(pattern, name) })
@@ -56,12 +55,13 @@ func (r *Rule) fits(about subject) bool {
 		(len(r.Spaces) == 0 || slices.Contains(r.Spaces, about.space))
 }
 
-// risksOf are the words of the risk of a call, and what they mean.
+// risksOf returns the risks of a call, both in declared words and as tools.RiskAsk and
+// tools.RiskDeny.
 func risksOf(t *tools.Tool, x *tools.Execution) []string {
 	return append([]string{t.Risk, t.RiskWords, x.Risk}, x.Risks...)
 }
 
-// rule is the one for a subject; an empty one if none fits.
+// rule is the first rule that matches a subject; an empty one if none does.
 func (s *Service) rule(about subject) *Rule {
 	for i := range s.opts.Rules {
 		if s.opts.Rules[i].fits(about) {
@@ -71,7 +71,7 @@ func (s *Service) rule(about subject) *Rule {
 	return new(Rule)
 }
 
-// applyTo has a draft decided as the rule says.
+// applyTo sets the deciders and times of a draft to those of the rule.
 func (rule *Rule) applyTo(r *Record) {
 	r.Deciders = rule.Deciders
 	if rule.Needs > 1 {
@@ -83,7 +83,7 @@ func (rule *Rule) applyTo(r *Record) {
 	}
 }
 
-// escalatesTo are those who may decide later, too; none without an escalation.
+// escalatesTo returns the further deciders of the escalation, none without one.
 func (r *Record) escalatesTo() Deciders {
 	if r.Escalation == nil {
 		return Deciders{}
@@ -91,7 +91,7 @@ func (r *Record) escalatesTo() Deciders {
 	return r.Escalation.To
 }
 
-// due is the time when an approval without a decision is to be looked at.
+// due is the time of the next step of a pending approval.
 func (r *Record) due() int64 {
 	at := r.Expires
 	for _, sooner := range []int64{r.remindsAt(), r.escalatesAt()} {
@@ -102,7 +102,7 @@ func (r *Record) due() int64 {
 	return at
 }
 
-// remindsAt is the time when those who could decide are reminded, 0 for never.
+// remindsAt is the time of the next reminder, 0 for none.
 func (r *Record) remindsAt() int64 {
 	if r.RemindEvery <= 0 {
 		return 0
@@ -110,7 +110,7 @@ func (r *Record) remindsAt() int64 {
 	return cmp.Or(r.RemindedAt, r.AskedAt) + r.RemindEvery
 }
 
-// escalatesAt is the time when more people may decide, 0 for never or already.
+// escalatesAt is the time of the escalation, 0 if there is none or it has happened.
 func (r *Record) escalatesAt() int64 {
 	if r.Escalation == nil || r.EscalatedAt != 0 {
 		return 0

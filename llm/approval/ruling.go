@@ -9,7 +9,8 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// A Ruling decides how a call goes on.
+// A Ruling is the decision about a call: to run it, to ask for an approval, or to deny
+// it.
 type Ruling int
 
 // The rulings, mildest first.
@@ -22,19 +23,19 @@ const (
 // String is the ruling in lower case.
 func (r Ruling) String() string { return [...]string{"run", "ask", "deny"}[r] }
 
-// A Policy says what the operator wants of tools, besides what they declare.
+// A Policy holds the operator's rules about tools, beside their declared risk.
 type Policy interface {
-	// MayRun reports whether a model may have a tool run at all for somebody,
-	// and Unattended whether it may without anybody being asked.
+	// MayRun reports whether a model may call the tool for the principal at all, and
+	// Unattended whether it may without an approval.
 	MayRun(ctx context.Context, x *tools.Execution) bool
 	Unattended(ctx context.Context, x *tools.Execution) bool
 }
 
-// Versions tell the policies of one time from those of another.
+// Versions identify the policies in force.
 type Versions interface {
-	// Version names the policies in force.
+	// Version is the version of the policies in force.
 	Version() string
-	// Asking names those of them that want somebody to agree to a call, "" if none does.
+	// Asking names the policies that require an approval of a call, "" for none.
 	Asking(ctx context.Context, x *tools.Execution) string
 }
 
@@ -44,11 +45,11 @@ type unversioned struct{}
 func (unversioned) Version() string                                 { return "" }
 func (unversioned) Asking(context.Context, *tools.Execution) string { return "" }
 
-// Risks that a capability may declare and that are nothing to ask about. Any
-// other, and any unknown word, asks.
+// harmless are the declared risks that need no approval. Any other word does.
 var harmless = []string{"", "none", "low", "medium"}
 
-// judge rules on a call, with the reason. The strictest voice wins.
+// judge returns the ruling on a call, with its reason. The strictest of all risks and
+// policies counts.
 func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution) (Ruling, string) {
 	ruling, why := Run, ""
 	stricter := func(r Ruling, reason string) {
@@ -56,7 +57,7 @@ func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution) 
 			ruling, why = r, reason
 		}
 	}
-	for _, risk := range x.Risks { // in the words of whom it reaches
+	for _, risk := range x.Risks { // in the words of the reached capabilities
 		stricter(s.ofRisk(risk), fmt.Sprintf("it declares the risk %q", risk))
 	}
 	stricter(s.ofRisk(t.Risk), fmt.Sprintf("it declares the risk %q", t.Risk))
@@ -65,7 +66,7 @@ func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution) 
 		return ruling, why
 	}
 	stricter(s.ofPolicy(ctx, x))
-	for _, name := range x.Reaches { // what policy says of a door holds for a group with it
+	for _, name := range x.Reaches { // a policy about a tool holds for the call of a group that reaches it
 		one := *x
 		one.Name = name
 		if r, reason := s.ofPolicy(ctx, &one); r != Run {

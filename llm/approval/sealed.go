@@ -14,10 +14,9 @@ type Sealer interface {
 	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
-// Sealed is a table of approvals that seals the arguments of calls, which models
-// have taken from conversations, and how they differ from earlier ones. Approvals
-// go in and come out in the open. Arguments that cannot be opened any more come out
-// as null.
+// Sealed returns a table of approvals that seals the arguments of calls, which may hold
+// parts of conversations, and their differences from earlier calls. Callers put and get
+// plain approvals. Arguments that cannot be opened any more are null.
 func Sealed(table records.Table[Record], sealer Sealer) records.Table[Record] {
 	return sealedTable{table, sealer}
 }
@@ -70,7 +69,7 @@ func (s sealedTable) All() iter.Seq2[string, *Record] {
 	}
 }
 
-// closed is an approval as it is stored. Those who follow the table see it so.
+// closed is the stored form of an approval, which followers of the table get.
 func (s sealedTable) closed(id string, r *Record) (*Record, error) {
 	sealed, err := s.sealer.Seal(r.Args, "approval/"+id)
 	if err != nil {
@@ -94,8 +93,8 @@ func (s sealedTable) closed(id string, r *Record) (*Record, error) {
 
 func changesOf(id string) string { return "approval/" + id + "/changes" }
 
-// opened is an approval as callers see it. Those of earlier versions are stored
-// in the open.
+// opened is the plain form of an approval. Approvals of earlier versions are stored
+// plain.
 func (s sealedTable) opened(id string, r *Record) *Record {
 	if r.SealedArgs == nil {
 		return r

@@ -22,41 +22,41 @@ import (
 type Options struct {
 	Approvals records.Table[Record]
 	Policy    Policy   // nil adds nothing to the declarations of tools
-	Versions  Versions // of policies; nil: there is one alone
-	// MayDecide reports whether a principal may decide on an approval of a space,
-	// "" for any; MayDecideOwn whether even on one of its own, and MayDecideEdited
-	// on one whose call it has changed itself. Nil: nobody.
+	Versions  Versions // of policies; nil for policies that never change
+	// MayDecide reports whether a principal may decide about an approval of a space, ""
+	// for all; MayDecideOwn whether it may about its own call, and MayDecideEdited
+	// about a call that it has changed. Nil reports false.
 	MayDecide       func(who *protocol.Principal, space protocol.SpaceID, id string) bool
 	MayDecideOwn    func(who *protocol.Principal) bool
 	MayDecideEdited func(who *protocol.Principal) bool
-	Grants          grant.Authority // judges whether votes still count; nil: for ever
-	// Check says why somebody's credential is of no use any more. Nil:
-	// nobody's.
+	Grants          grant.Authority // judges the credentials of votes; nil: votes count for ever
+	// Check returns the error of a credential that is not valid any more. Nil accepts
+	// all.
 	Check func(who *protocol.Principal) error
-	// Publish tells approvers of a space; it must not block for long.
+	// Publish sends an event to the approvers of a space; it must not block for long.
 	Publish func(to protocol.Recipients, e *protocol.Event)
-	Record  func(Event) // tells the audit trail; it must not block
+	Record  func(Event) // writes to the audit trail; it must not block
 
 	AskAbout   []string                 // risks besides ask and high that need an approval, in lower case
 	Wait       time.Duration            // for a decision, default and within what is left of the call: 120 s
-	MaxArgs    int                      // bytes of arguments that people can be expected to judge, default 64 KiB
-	MaxOpen    int                      // approvals that wait, of a space; default 20 000
-	MaxOwn     int                      // of these, of one requester; default 500
-	Life       time.Duration            // of a question about a kept call, default 7 days
-	Use        time.Duration            // of an approval that was given, until the call is made; default 24 h
+	MaxArgs    int                      // bytes of arguments for people to judge, default 64 KiB
+	MaxOpen    int                      // pending approvals of a space; default 20 000
+	MaxOwn     int                      // pending approvals of one requester; default 500
+	Life       time.Duration            // time until the approval of a parked call expires, default 7 days
+	Use        time.Duration            // time within which a given approval can be used; default 24 h
 	LifeOf     map[string]time.Duration // Life by risk, in lower case
 	UseOf      map[string]time.Duration // Use by risk, in lower case
-	Rules      []Rule                   // who decides about which calls; the first that fits counts
-	People     People                   // of several ids; an id that is not there is a person
-	Keep       time.Duration            // how long those that are over can be looked at, default 7 days
-	MaxKept    int                      // of these, of one space, default 10 000
-	MaxOwnKept int                      // of these, of one requester, default 1000
+	Rules      []Rule                   // the first that matches counts
+	People     People                   // people with several ids; any other id is a person of its own
+	Keep       time.Duration            // retention of approvals in a final state, default 7 days
+	MaxKept    int                      // retained approvals of one space, default 10 000
+	MaxOwnKept int                      // retained approvals of one requester, default 1000
 
 	Webhooks []Webhook
-	Told     records.Table[Told] // what webhooks were told of approvals; nil remembers nothing over restarts
+	Told     records.Table[Told] // settled deliveries to webhooks; nil keeps nothing over restarts
 	Node     string              // names this process in the steps of approvals
-	// Heir says whether this process goes on with a thing of another one that has
-	// ended. Nil: none does.
+	// Heir returns a function that reports whether this process inherits a thing of an
+	// ended one. Nil inherits none.
 	Heir      func(ctx context.Context) (func(node, thing string) bool, error)
 	Transport http.RoundTripper // of webhooks
 	Mail      *Mailer           // nil sends no e-mails
@@ -75,8 +75,7 @@ type Event struct {
 	By *protocol.Principal // nil: the bridge
 }
 
-// A Service keeps approvals. Its methods may be called at the same time by
-// many goroutines.
+// A Service manages approvals. It is safe for use by many goroutines.
 type Service struct {
 	opts     Options
 	hooks    *couriers
@@ -86,21 +85,20 @@ type Service struct {
 	tally    *tally
 	calendar *calendar
 
-	revise Reviser                          // nil: nobody
-	keeps  func(task, approval string) bool // nil: none is
+	revise Reviser                          // nil: calls cannot be changed
+	keeps  func(task, approval string) bool // see OnSweep; nil keeps none
 
-	deciding keylock.Locks // by id, keep the steps of an approval, and the news of them, in order
+	deciding keylock.Locks // by id; keep the steps of an approval and their events in order
 
 	closing   chan struct{}
 	closeOnce sync.Once
 
 	mu      sync.Mutex
-	waiting map[string]chan struct{}    // told when the approval of that id has changed
-	seqs    map[protocol.SpaceID]uint64 // of events, of each space: nobody counts those of others
+	waiting map[string]chan struct{}    // signals of changes to waiting calls, by approval
+	seqs    map[protocol.SpaceID]uint64 // sequence numbers of events; per space, so that they tell nothing of other spaces
 }
 
-// New makes a service. It follows the table, so it comes before that is
-// loaded.
+// New returns a service. It follows the table, so call it before the table is loaded.
 func New(o Options) *Service {
 	o.Wait = cmp.Or(o.Wait, tools.DefaultTimeout)
 	o.MaxArgs = cmp.Or(o.MaxArgs, 64<<10)
@@ -160,7 +158,8 @@ func New(o Options) *Service {
 	return s
 }
 
-// changed counts an approval, notes when it is due, and wakes who waits for it.
+// changed counts an approval, adds its due time to the calendar, and wakes its waiting
+// call.
 func (s *Service) changed(id string, old, now *Record) {
 	s.tally.changed(old, now)
 	s.debt.changed(id, now)
@@ -177,16 +176,15 @@ func (s *Service) changed(id string, old, now *Record) {
 	}
 }
 
-// Close ends what waits: the calls fail with 5002. It is for a bridge that
-// stops, before it waits for its commands to end.
+// Close ends all waits: the calls fail with 5002. A stopping bridge calls it before it
+// waits for its commands to end.
 func (s *Service) Close(context.Context) error {
 	s.closeOnce.Do(func() { close(s.closing) })
 	return nil
 }
 
-// Recover ends the approvals that calls of an earlier process waited for: they
-// are gone, and what nobody waits for can no longer be approved. Those of kept
-// calls stay. It is for a bridge that has its state to itself.
+// Recover withdraws the approvals of calls that waited in an earlier process, which are
+// gone with it. Approvals of parked calls stay. It is for a bridge without a cluster.
 func (s *Service) Recover(ctx context.Context) error {
 	for id, r := range s.opts.Approvals.All() {
 		if r.State.over() || r.Parked {
@@ -203,11 +201,11 @@ func (s *Service) Recover(ctx context.Context) error {
 	return nil
 }
 
-// sweepPace is the interval at which old approvals are looked for.
+// sweepPace is the interval of the removal of old approvals.
 const sweepPace = 10 * time.Minute
 
-// Run delivers webhooks, ends questions whose time is over and forgets old
-// approvals until ctx ends.
+// Run delivers webhooks and e-mails, does the due steps of pending approvals, and
+// removes old ones until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.hooks.run(ctx) })

@@ -15,8 +15,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Settings say what models may not do without somebody agreeing, and how people
-// are asked.
+// Settings configure the approvals of models' calls, and the messages to people about
+// them.
 type Settings struct {
 	AskAbout      []string            `yaml:"ask_about" doc:"risks of capabilities that somebody must agree to before a model may use them, besides high and ask"`
 	WaitSeconds   int                 `yaml:"wait_seconds" doc:"time that a call waits for a decision before it is parked, within its own time"`
@@ -37,23 +37,23 @@ type Settings struct {
 	Webhooks      []WebhookSettings   `yaml:"webhooks" doc:"told of approvals by POST"`
 }
 
-// WebhookSettings name an address that is told of approvals.
+// WebhookSettings configure a webhook for events of approvals.
 type WebhookSettings struct {
 	URL        string   `yaml:"url"`
-	SecretEnv  string   `yaml:"secret_env"`  // environment variable with what signs the bodies
+	SecretEnv  string   `yaml:"secret_env"`  // environment variable with the secret that signs the bodies
 	SecretFile string   `yaml:"secret_file"` // or a file with it
 	Spaces     []string `yaml:"spaces"`      // all by default
 
 	CloudEvents bool `yaml:"cloudevents"` // the bodies are CloudEvents in structured mode
 }
 
-// RuleSettings say who decides about calls, and by when.
+// RuleSettings configure a rule about the deciders and the times of calls.
 type RuleSettings struct {
 	Tools           []string `yaml:"tools"` // patterns; all by default
 	Risks           []string `yaml:"risks"` // all by default
 	Spaces          []string `yaml:"spaces"`
 	Deciders        `yaml:",inline"`
-	Approvals       int      `yaml:"approvals"` // how many have to agree, 1 by default
+	Approvals       int      `yaml:"approvals"` // number of required votes, 1 by default
 	LifeHours       int      `yaml:"life_hours"`
 	UseHours        int      `yaml:"use_hours"`
 	RemindMinutes   int      `yaml:"remind_minutes"`
@@ -61,10 +61,10 @@ type RuleSettings struct {
 	EscalateTo      Deciders `yaml:"escalate_to"`
 }
 
-// maxApprovals bounds how many may have to agree to a call.
+// maxApprovals is the greatest number of required votes.
 const maxApprovals = 20
 
-// check tells fail the faults of a rule.
+// check reports the faults of a rule to fail.
 func (r *RuleSettings) check(at string, people People, fail func(format string, args ...any)) {
 	within := func(name string, value, least, most int) {
 		if value < least || value > most {
@@ -93,7 +93,7 @@ func (r *RuleSettings) check(at string, people People, fail func(format string, 
 	r.EscalateTo.check(at+".escalate_to", fail)
 }
 
-// check tells fail the faults of a list of people.
+// check reports the faults of a list of people to fail.
 func (d *Deciders) check(at string, fail func(format string, args ...any)) {
 	for absent, substitute := range d.Substitutes {
 		switch {
@@ -105,7 +105,7 @@ func (d *Deciders) check(at string, fail func(format string, args ...any)) {
 	}
 }
 
-// rule is the rule that the settings mean.
+// rule converts the settings to a rule.
 func (r *RuleSettings) rule() Rule {
 	made := Rule{
 		Tools: r.Tools, Deciders: r.Deciders, Needs: r.Approvals, Life: hours(r.LifeHours), Use: hours(r.UseHours),
@@ -131,12 +131,13 @@ func (c *Settings) console() string {
 // maxLifeHours is MaxLife in hours.
 const maxLifeHours = int(MaxLife / time.Hour)
 
-// DefaultSettings have a call wait for two minutes, and then parked for a week.
+// DefaultSettings have a call wait for two minutes, and then for a week as a parked
+// one.
 func DefaultSettings() Settings {
 	return Settings{WaitSeconds: 120, LifeHours: 7 * 24, UseHours: 24, WaitingOwn: 500, Waiting: 20_000, WaitingOwnKiB: 16 << 10, WaitingKiB: 256 << 10}
 }
 
-// Check tells fail the faults of the settings.
+// Check reports the faults of the settings to fail.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	if c.WaitSeconds < 1 || c.WaitSeconds > 600 {
 		fail("approvals.wait_seconds: %d is not within 1 and 600", c.WaitSeconds)
@@ -214,7 +215,7 @@ func byRisk(of map[string]int) map[string]time.Duration {
 	return times
 }
 
-// Apply returns options as the settings have them.
+// Apply returns options with the values of the settings.
 func (c *Settings) Apply(o Options) (Options, error) {
 	o.Wait = time.Duration(c.WaitSeconds) * time.Second
 	o.Life, o.MaxOwn, o.MaxOpen = hours(c.LifeHours), c.WaitingOwn, c.Waiting
@@ -222,7 +223,7 @@ func (c *Settings) Apply(o Options) (Options, error) {
 	for _, risk := range c.AskAbout {
 		o.AskAbout = append(o.AskAbout, strings.ToLower(risk))
 	}
-	o.Console, o.People = c.console(), c.people(func(string, ...any) {}) // its faults were told
+	o.Console, o.People = c.console(), c.people(func(string, ...any) {}) // Check has reported its faults
 	mailer, err := c.Mail.open()
 	if err != nil {
 		return o, fmt.Errorf("approvals.mail: %w", err)
@@ -241,7 +242,8 @@ func (c *Settings) Apply(o Options) (Options, error) {
 	return o, nil
 }
 
-// Transport reaches webhooks, if control lets it reach their addresses.
+// Transport returns the HTTP transport for webhooks. Control decides which addresses it
+// may connect to.
 func Transport(control func(network, address string, c syscall.RawConn) error) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, Control: control}).DialContext,

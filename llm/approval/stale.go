@@ -8,14 +8,14 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// stale reports whether an approval was given too long ago: what people agreed to
-// then they may not want any more, as after a bridge was away for days.
+// stale reports whether an approval was given too long ago: its deciders may have
+// changed their minds, as after an outage of days.
 func (s *Service) stale(r *Record) bool {
 	return r.State == Approved && ms(s.opts.Now())-r.DecidedAt >= cmp.Or(r.UseFor, s.opts.Use.Milliseconds())
 }
 
-// renew has a stale approval wait again, without the votes that it had. One whose time
-// to decide is over expires.
+// renew returns a stale approval to state Pending, without its votes. An approval
+// beyond its own time expires.
 func (s *Service) renew(ctx context.Context, r *Record, revision uint64) error {
 	if ms(s.opts.Now()) < r.Expires {
 		return s.reopen(ctx, r.undecided(nil), revision)
@@ -26,7 +26,7 @@ func (s *Service) renew(ctx context.Context, r *Record, revision uint64) error {
 	return staleness(r)
 }
 
-// staleness is the model's text about a call that was approved and not made in time.
+// staleness is the error, for the model, of an approved call that was not made in time.
 func staleness(r *Record) error {
 	approved := time.UnixMilli(r.DecidedAt).UTC().Format(time.RFC3339)
 	return protocol.Errorf(protocol.PermissionDenied, "%s approved the call at %s; it could not be made in time, and nobody approved it again", r.DecidedBy, approved).

@@ -8,16 +8,17 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// graceForWaiters is the time for which an approval without a decision, after its end, is
-// left to who waits for it.
+// graceForWaiters is the time after the expiry within which the waiting call ends its
+// approval itself.
 const graceForWaiters = 60_000 // ms
 
-// OnSweep says which approvals are not to be forgotten yet: those by which a kept call
-// goes on. It is said before the service runs.
+// OnSweep sets the function that reports whether an old approval must stay, since a
+// parked call still uses it. Call it before the service runs.
 func (s *Service) OnSweep(keeps func(task, approval string) bool) { s.keeps = keeps }
 
-// sweep forgets approvals that are over for long, or too many of them: of one
-// requester, or of one space, so that nobody has those of others forgotten.
+// sweep removes approvals in a final state that are too old, or too many for their
+// requester or space. The separate limits prevent that one requester displaces the
+// approvals of others.
 func (s *Service) sweep(ctx context.Context) {
 	now := ms(s.opts.Now())
 	var over []*Record

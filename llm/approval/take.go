@@ -16,11 +16,11 @@ type verdict struct {
 	why    string
 }
 
-// take uses the approval of a kept call, which is made again for that, by its
-// tool as it is now, for a principal as it is now. Only one call gets it. An
-// approval of another call than this one is sent back as a new question.
+// take uses the approval of a parked call, with the current declaration of its tool and
+// the current rights of its principal. An approval can be used once. If the call
+// differs from the approved one, take returns a new question.
 func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.Execution) error {
-	release, err := s.deciding.Lock(ctx, x.Approval) // who decides has told of it when it is used
+	release, err := s.deciding.Lock(ctx, x.Approval) // the event of the decision precedes that of the use
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 	case r.State == Used && v.ruling == Deny:
 		return protocol.Errorf(protocol.OutcomeUnknown, "the call was begun before the bridge stopped, and models may not call %s any more: %s", t.Name, v.why).
 			With("approval_id", r.ID).With("reason", "denied")
-	case r.State == Used: // before a crash; the key of the call tells whether it was made
+	case r.State == Used: // before a crash; the idempotency key prevents a second run
 		return nil
 	case v.ruling == Deny:
 		_, _ = s.end(ctx, r, revision, Withdrawn, "models may not call it any more: "+v.why)
@@ -65,20 +65,20 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 	return nil
 }
 
-// otherPolicies reports whether the policies have changed that want somebody to agree
-// to a call. Others may change as they like, and those that look at the time may want
-// it or not as it goes by.
+// otherPolicies reports whether the policies that require the approval of a call have
+// changed. Changes of other policies do not count, nor does a different answer of
+// unchanged ones, as with conditions on the time.
 func (s *Service) otherPolicies(ctx context.Context, r *Record, x *tools.Execution) bool {
 	return r.Policy != "" && r.Policy != s.opts.Versions.Version() && r.Asking != s.opts.Versions.Asking(ctx, x)
 }
 
-// given says why a call does not have its approval, or not yet.
+// given returns the error of a call whose approval is not given.
 func (s *Service) given(r *Record, known bool, x *tools.Execution) error {
 	switch {
 	case !known: // it may have been used, and the call made, before it was lost
 		return protocol.Errorf(protocol.OutcomeUnknown, "the approval of the call is lost, and whether the call was made is not known").With("approval_id", x.Approval).With("reason", "lost")
 	case !r.requestedBy(x.Principal):
-		return protocol.Errorf(protocol.PermissionDenied, "the approval is one of somebody else's call").With("approval_id", x.Approval).With("reason", "lost")
+		return protocol.Errorf(protocol.PermissionDenied, "the approval is one of another principal's call").With("approval_id", x.Approval).With("reason", "lost")
 	case r.State == Pending:
 		return &tools.Question{Approval: r.ID, Draft: r}
 	case r.State == Denied:
@@ -91,8 +91,9 @@ func (s *Service) given(r *Record, known bool, x *tools.Execution) error {
 	return nil
 }
 
-// sendBack asks anew about a call that is not the one approved any more, with
-// the difference. The old question ends when the new one is asked.
+// sendBack returns the question of a new approval, with the differences, for a call
+// that is not the approved one any more. The old approval is withdrawn when the new one
+// is opened.
 func (s *Service) sendBack(ctx context.Context, r *Record, v verdict, t *tools.Tool, x *tools.Execution) error {
 	why := v.why
 	if v.ruling == Run {
@@ -107,8 +108,7 @@ func (s *Service) sendBack(ctx context.Context, r *Record, v verdict, t *tools.T
 	return &tools.Question{Approval: next.ID, Draft: next}
 }
 
-// reopen has an approval wait again that was approved by votes which do not count
-// any more.
+// reopen returns an approval to state Pending, after its votes have lapsed.
 func (s *Service) reopen(ctx context.Context, r *Record, revision uint64) error {
 	step := s.happens(r, "approval.reopened")
 	if _, err := s.opts.Approvals.Update(ctx, r.ID, r, revision); err != nil {
@@ -118,7 +118,7 @@ func (s *Service) reopen(ctx context.Context, r *Record, revision uint64) error 
 	return &tools.Question{Approval: r.ID, Draft: r}
 }
 
-// differences tells people how a call differs from the one that was approved.
+// differences describes the differences of a call from the approved one, for deciders.
 func differences(was, is *Record) []string {
 	var list []string
 	if was.Declared != is.Declared {
@@ -149,7 +149,8 @@ func differences(was, is *Record) []string {
 	return list
 }
 
-// expired is the model's text when nobody decided, or too early.
+// expired is the error, for the model, of a call without a decision, or with one that
+// is stale.
 func expired(r *Record) error {
 	if r.DecidedBy != "" {
 		return staleness(r)
@@ -158,7 +159,7 @@ func expired(r *Record) error {
 		With("approval_id", r.ID).With("reason", "expired")
 }
 
-// withdrawn is the model's text when the question was taken back.
+// withdrawn is the error, for the model, of a call whose approval was withdrawn.
 func withdrawn(r *Record) error {
 	return protocol.Errorf(protocol.PermissionDenied, "the question whether the call may run was withdrawn: %s", r.Reason).
 		With("approval_id", r.ID).With("reason", string(Withdrawn))

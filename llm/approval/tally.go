@@ -7,9 +7,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A tally counts the approvals that are pending and remembers the latest
-// refusals, so that neither is looked for among a hundred thousand records. It
-// follows the table.
+// A tally counts the pending approvals, and indexes the latest denials and the open
+// effects, so that no search among a hundred thousand records is needed. It follows the
+// table.
 type tally struct {
 	mu      sync.Mutex
 	spaces  map[protocol.SpaceID]int
@@ -18,7 +18,7 @@ type tally struct {
 	effects map[placedEffect]string // ids of approvals that are not over
 }
 
-// A denial is what was refused, to whom and in which course of things.
+// A denial is the key of a denied call: its hash, requester and trace.
 type denial struct {
 	space       protocol.SpaceID
 	party       protocol.Party
@@ -31,7 +31,7 @@ func newTally() *tally {
 
 func denialOf(r *Record) denial { return denial{r.Space, r.party(), r.Hash, r.TraceID} }
 
-// changed follows a change of the table.
+// changed updates the tally upon a change of the table.
 func (t *tally) changed(old, now *Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,9 +58,9 @@ func (t *tally) count(r *Record, n int) {
 	}
 }
 
-// reserve takes a place among those that wait until release, which comes once the
-// approval is stored, or is not. Own is how many of
-// the requester wait already.
+// reserve reserves a place among the pending approvals until release. The caller
+// releases it once the approval is stored, or has failed to be. own is the number of
+// the requester's pending ones.
 func (t *tally) reserve(r *Record, maxOwn, maxAll int) (release func(), own int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *tally) reserve(r *Record, maxOwn, maxAll int) (release func(), own int,
 	}), own, true
 }
 
-// total is the number of approvals that wait.
+// total is the number of pending approvals.
 func (t *tally) total() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *tally) total() (n int) {
 	return n
 }
 
-// denied is the id of the refusal of the same call, "" if there is none.
+// denied is the id of the latest denial of the same call, "" for none.
 func (t *tally) denied(r *Record) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

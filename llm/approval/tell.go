@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// tell tells everybody who should know what happened to an approval: approvers
-// on their topic, webhooks, the audit trail.
+// tell publishes a step of an approval: to approvers on their topic, webhooks, people
+// by e-mail, and the audit trail.
 func (s *Service) tell(r *Record, step Step, by *protocol.Principal) {
 	view, name := s.view(r), step.Event
 	if name == "approval."+string(view.State) || name == "approval.requested" {
@@ -30,7 +30,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 	m := &metrics{
 		rulings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "aibridge_approval_rulings_total", Help: "Calls of tools by models, by what was decided about them: run, ask, deny.",
+			Name: "aibridge_approval_rulings_total", Help: "Calls of tools by models, by ruling: run, ask, deny.",
 		}, []string{"ruling"}),
 		states: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aibridge_approvals_total", Help: "Approvals, by the states they came to.",

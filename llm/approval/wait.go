@@ -9,23 +9,23 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// newID makes ids that grow with time.
+// newID returns a new id. Ids grow with time.
 func newID() string {
 	id, err := uuid.NewV7()
-	if err != nil { // no randomness: it never comes to that
+	if err != nil { // no randomness, which does not happen
 		return protocol.NewID()
 	}
 	return id.String()
 }
 
-// Of what is left of a call, a fifth, but at most five seconds, is kept for the
-// call itself and its answer.
+// The share of a call's remaining time that is reserved for its run and answer: a
+// fifth, but at most five seconds.
 const (
 	reserveShare = 5
 	maxReserve   = 5 * time.Second
 )
 
-// patience is until when a decision is of use.
+// patience is the time until which a decision helps a call with context ctx.
 func (s *Service) patience(ctx context.Context, now time.Time) time.Time {
 	end := now.Add(s.opts.Wait)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -37,11 +37,11 @@ func (s *Service) patience(ctx context.Context, now time.Time) time.Time {
 	return end
 }
 
-// writing is the time that the state of an approval may take to be stored.
+// writing is the time limit for storing the state of an approval.
 const writing = protocol.DefaultTimeout
 
-// await asks and waits. It returns nil once, and only if the approval was given
-// for exactly this call and nobody else can use it.
+// await opens an approval and waits for its decision. It returns nil only if the
+// approval was given for exactly this call and is used by it.
 func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) error {
 	now := s.opts.Now()
 	if before := s.deniedBefore(r, now); before != nil {
@@ -59,8 +59,8 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 	revision, err := s.opts.Approvals.Create(ctx, r.ID, r)
 	release()
 	if err != nil {
-		s.opts.Log.Warn("a call is denied, as the question about it could not be stored", "tool", r.Tool, "error", err)
-		return protocol.Errorf(protocol.PermissionDenied, "somebody would have to agree to the call, and could not be asked").With("reason", "fault")
+		s.opts.Log.Warn("a call is denied, as its approval could not be stored", "tool", r.Tool, "error", err)
+		return protocol.Errorf(protocol.PermissionDenied, "the call needs an approval, and its request could not be stored").With("reason", "fault")
 	}
 	s.tell(r, step, nil)
 	timer := time.NewTimer(until.Sub(now))
@@ -87,11 +87,11 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 	}
 }
 
-// remembered is the time that a refusal holds for the same call in the same trace.
+// remembered is the time for which a denial holds for the same call in the same trace.
 const remembered = 10 * time.Minute
 
-// deniedBefore finds a refusal of the same call, so that a model that does not
-// take no for an answer asks nobody twice.
+// deniedBefore returns a recent denial of the same call, so that a model that repeats
+// the call does not cause another request.
 func (s *Service) deniedBefore(r *Record, now time.Time) *Record {
 	other, _, ok := s.opts.Approvals.Get(s.tally.denied(r))
 	if !ok || other.State != Denied || now.Sub(time.UnixMilli(other.DecidedAt)) >= remembered {
@@ -100,10 +100,10 @@ func (s *Service) deniedBefore(r *Record, now time.Time) *Record {
 	return other
 }
 
-// settle looks at the state of an approval that is waited for. With
-// gaveUp it ends it. It reports false if there is still something to wait for.
+// settle handles the state of a waiting call's approval. With gaveUp it ends the
+// approval in that state. It reports false if the approval is still pending.
 func (s *Service) settle(ctx context.Context, asked *Record, revision uint64, gaveUp State, unchanged func() error) (done bool, err error) {
-	release, _ := s.deciding.Lock(context.WithoutCancel(ctx), asked.ID) // who decides has told of it when it is used
+	release, _ := s.deciding.Lock(context.WithoutCancel(ctx), asked.ID) // the event of the decision precedes that of the use
 	defer release()
 	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
@@ -142,7 +142,7 @@ func patience(r *Record) time.Duration {
 	return (time.Duration(r.Expires-r.AskedAt) * time.Millisecond).Round(100 * time.Millisecond)
 }
 
-// denied is the model's text when somebody refuses.
+// denied is the error, for the model, of a denied call.
 func denied(r *Record) error {
 	err := protocol.Errorf(protocol.PermissionDenied, "%s denied the call", r.DecidedBy)
 	if r.Reason != "" {
@@ -151,7 +151,8 @@ func denied(r *Record) error {
 	return err.With("approval_id", r.ID).With("reason", "denied").With("decided_by", r.DecidedBy)
 }
 
-// use takes an approval that was given. Whoever takes it is the only one.
+// use uses a given approval for the waiting call. The compare-and-set of the record
+// ensures that it is used once.
 func (s *Service) use(ctx context.Context, r *Record, revision uint64, unchanged func() error) error {
 	err := unchanged()
 	if err == nil && s.lapsed(r) != nil {
@@ -162,14 +163,14 @@ func (s *Service) use(ctx context.Context, r *Record, revision uint64, unchanged
 		return protocol.AsError(err).With("approval_id", r.ID)
 	}
 	if _, err := s.end(ctx, r, revision, Used, r.Reason); err != nil {
-		s.opts.Log.Warn("an approved call is denied, as it could not be noted as made", "approval", r.ID, "error", err)
+		s.opts.Log.Warn("an approved call is denied, as the use of its approval could not be stored", "approval", r.ID, "error", err)
 		return protocol.Errorf(protocol.PermissionDenied, "the call was approved, and could not be noted as made").
 			With("approval_id", r.ID).With("reason", "fault")
 	}
 	return nil
 }
 
-// end stores the last state of an approval and tells of it.
+// end stores and publishes the last state of an approval.
 func (s *Service) end(ctx context.Context, r *Record, revision uint64, state State, reason string) (uint64, error) {
 	next := *r
 	next.State, next.Reason, next.EndedAt = state, reason, ms(s.opts.Now())
@@ -182,7 +183,7 @@ func (s *Service) end(ctx context.Context, r *Record, revision uint64, state Sta
 	return revision, nil
 }
 
-// enter notes that an approval is waited for.
+// enter registers the wait for an approval. The channel signals changes of it.
 func (s *Service) enter(r *Record) (changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,8 +192,8 @@ func (s *Service) enter(r *Record) (changed <-chan struct{}) {
 	return ch
 }
 
-// Reserve takes a place for a draft among the approvals that wait, until release.
-// 3004 says why no further one may wait. One that is stored already has its place.
+// Reserve reserves a place for a draft among the pending approvals, until release. The
+// error is 3004 if there are too many. A stored approval has its place already.
 func (s *Service) Reserve(r *Record) (release func(), err error) {
 	if _, _, stored := s.opts.Approvals.Get(r.ID); stored {
 		return func() {}, nil

@@ -21,11 +21,11 @@ import (
 	"github.com/aibridge/aibridge/protocol/cloudevent"
 )
 
-// A Webhook is told what happens to approvals, by POST of the event.
+// A Webhook receives the events of approvals by POST.
 type Webhook struct {
 	URL    string
 	Secret []byte             // signs the requests, see [Sign]
-	Spaces []protocol.SpaceID // whose approvals; all by default
+	Spaces []protocol.SpaceID // spaces of the approvals; all by default
 
 	CloudEvents bool // the body is a CloudEvent in structured mode, which the signature covers whole
 }
@@ -43,16 +43,16 @@ func Sign(secret, body []byte, at time.Time) string {
 	return "t=" + unix + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Deliveries are made one after the other. One that fails is made again, twice as long
-// after each time.
+// The times of deliveries, which are made one after the other. A failed one is repeated
+// after doubling pauses.
 const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
 	postTimeout  = 5 * time.Second
 )
 
-// couriers deliver to webhooks, each to one: those that do not answer hold no
-// others up.
+// couriers holds one courier for each webhook, so that a slow webhook does not delay
+// others.
 type couriers struct {
 	each   []*courier
 	client *http.Client
@@ -65,20 +65,20 @@ type courier struct {
 	client  *http.Client
 	log     *slog.Logger
 	now     func() time.Time
-	settled func(ctx context.Context, hook string, d *delivery) // the webhook is told nothing more of it
+	settled func(ctx context.Context, hook string, d *delivery) // called after the last attempt
 	wake    chan struct{}
 
 	mu             sync.Mutex
-	line[delivery] // the one that is being made, too
+	line[delivery] // including the one that is being made
 }
 
-// A delivery is an event on its way to a webhook.
+// A delivery is an event in the queue of a webhook.
 type delivery struct {
 	id          string
 	name        string
 	approval    string
 	space       protocol.SpaceID
-	step        int // of the approval, -1 for one that is not stored
+	step        int // index among the approval's stored steps, -1 for an unstored one
 	contentType string
 	body        []byte
 
@@ -87,7 +87,7 @@ type delivery struct {
 	pause time.Duration // before the next attempt
 }
 
-// delivery is an event as the webhook takes it.
+// delivery is the delivery of an event, with the body for the webhook.
 func (h *Webhook) delivery(e *protocol.Event, step int) *delivery {
 	d := &delivery{id: deliveryID(e), name: e.Name, approval: e.ID, step: step, contentType: protocol.ContentJSON, at: time.UnixMilli(e.Timestamp), pause: firstPause}
 	if step >= 0 {
@@ -117,12 +117,12 @@ func newCouriers(o Options, settled func(context.Context, string, *delivery)) *c
 	return all
 }
 
-// serves reports whether a webhook is told of the approvals of a space.
+// serves reports whether a webhook receives the events of a space.
 func (h *Webhook) serves(space protocol.SpaceID) bool {
 	return len(h.Spaces) == 0 || slices.Contains(h.Spaces, space)
 }
 
-// of names the webhooks of a space.
+// of returns the names of the webhooks of a space.
 func (all *couriers) of(space protocol.SpaceID) (names []string) {
 	for _, c := range all.each {
 		if c.hook.serves(space) {
@@ -132,8 +132,8 @@ func (all *couriers) of(space protocol.SpaceID) (names []string) {
 	return names
 }
 
-// send has the webhooks of a space told of an event, but for those that were told. It
-// does not wait.
+// send queues an event for the webhooks of a space, except for those for which told
+// reports true. It does not block.
 func (all *couriers) send(space protocol.SpaceID, e *protocol.Event, step int, told func(hook string) bool) {
 	for _, c := range all.each {
 		if c.hook.serves(space) && !told(c.name) {
@@ -144,7 +144,7 @@ func (all *couriers) send(space protocol.SpaceID, e *protocol.Event, step int, t
 	}
 }
 
-// take has an event delivered that does not wait already.
+// take queues a delivery, unless it is in the queue already.
 func (c *courier) take(d *delivery) {
 	c.mu.Lock()
 	known := slices.ContainsFunc(c.waiting, func(w *delivery) bool { return w.id == d.id })
@@ -162,8 +162,8 @@ func (c *courier) take(d *delivery) {
 	}
 }
 
-// deliveryID tells the deliveries of events from each other, also from those that
-// were numbered alike before the bridge started.
+// deliveryID is the unique id of an event's delivery. The time distinguishes it from
+// events with the same number before a restart.
 func deliveryID(e *protocol.Event) string {
 	return e.ID + "-" + strconv.FormatInt(e.Timestamp, 10) + "-" + strconv.FormatUint(e.Seq, 10)
 }
@@ -197,20 +197,20 @@ func (c *courier) run(ctx context.Context) {
 	}
 }
 
-// next is the delivery that is to be made now, or says how long none is.
+// next returns the delivery to make now, or the time until one is due.
 func (c *courier) next() (*delivery, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.line.next(c.now())
 }
 
-// deliver makes one attempt, and gives up what is refused or too old.
+// deliver makes one attempt, and gives up a delivery that is refused or too old.
 func (c *courier) deliver(ctx context.Context, d *delivery) {
 	again, err := c.post(ctx, d)
 	now := c.now()
 	switch {
 	case ctx.Err() != nil:
-		return // whoever goes on makes it
+		return // the next process delivers it
 	case err == nil:
 	case again && now.Sub(d.at) < tooOld:
 		c.mu.Lock()
@@ -218,7 +218,7 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 		c.mu.Unlock()
 		return
 	default:
-		c.log.Warn("a webhook could not be told", "host", hostOf(c.hook.URL), "event", d.name, "error", err)
+		c.log.Warn("an event could not be delivered to a webhook", "host", hostOf(c.hook.URL), "event", d.name, "error", err)
 	}
 	c.settled(ctx, c.name, d)
 	c.mu.Lock()
@@ -226,7 +226,7 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 	c.remove(d)
 }
 
-// post tells a webhook once. It reports whether another attempt may do better.
+// post sends a delivery once. It reports whether another attempt may succeed.
 func (c *courier) post(ctx context.Context, d *delivery) (again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.hook.URL, bytes.NewReader(d.body))
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *courier) post(ctx context.Context, d *delivery) (again bool, err error)
 	r.Header.Set(SignatureHeader, Sign(c.hook.Secret, d.body, c.now()))
 	answer, err := c.client.Do(r)
 	if err != nil {
-		if told, ok := errors.AsType[*url.Error](err); ok { // which begins with the URL: many a webhook has its secret there
+		if told, ok := errors.AsType[*url.Error](err); ok { // its text begins with the URL, which often contains a secret
 			err = told.Err
 		}
 		return true, err
@@ -252,8 +252,8 @@ func (c *courier) post(ctx context.Context, d *delivery) (again bool, err error)
 	return answer.StatusCode/100 == 5 || answer.StatusCode == http.StatusTooManyRequests, fmt.Errorf("HTTP %d", answer.StatusCode)
 }
 
-// hostOf tells webhooks from each other in the log, without the secrets in
-// their URLs.
+// hostOf is the host of a webhook's URL, for the log: the whole URL may contain a
+// secret.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

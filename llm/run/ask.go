@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// askAgain is the number of times that a model is asked again that failed in passing.
+	// askAgain is the greatest number of repetitions of a question after a transient
+	// failure.
 	askAgain = 2
-	// patience is for how long a run waits for its turn when too many ask.
+	// patience is the longest wait of a run while too many others ask.
 	patience     = 5 * time.Minute
 	longestPause = 10 * time.Second
 	firstPause   = 500 * time.Millisecond
 )
 
-// Ask implements [loop.Hooks]: it asks the model, again if that may be better next
-// time.
+// Ask implements [loop.Hooks]: it asks the model, and repeats the question after a
+// transient failure.
 func (e *engine) Ask(ctx context.Context, q *model.Question) (*model.Reply, error) {
 	id := turnID(e.turns)
 	var emit func(chat.Event) error
@@ -60,12 +61,12 @@ func (e *engine) Ask(ctx context.Context, q *model.Question) (*model.Reply, erro
 	}
 }
 
-// crowded reports whether nothing is wrong but that too many ask at once.
+// crowded reports whether an error is only that of too many questions at once.
 func crowded(e *protocol.Error) bool {
 	return e.Code == protocol.Busy || e.Code == protocol.LLMUnavailable && e.Details["reason"] == string(chat.Overloaded)
 }
 
-// passing reports whether the same question may be answered a little later.
+// passing reports whether an error is transient, so that a repetition may succeed.
 func passing(e *protocol.Error) bool {
 	switch e.Details["reason"] {
 	case string(chat.RateLimited), string(chat.Unavailable), string(chat.Unreachable), string(chat.CutOff):
@@ -74,7 +75,7 @@ func passing(e *protocol.Error) bool {
 	return e.Code == protocol.RateLimited
 }
 
-// llmFault says in the codes of workflows why there is no answer.
+// llmFault converts the error of a model to a fault of workflows.
 func llmFault(err error) error {
 	if f := new(fault.Error); errors.As(err, &f) {
 		return f

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxQuestion bounds what a model asks at once, in bytes.
+	// maxQuestion is the greatest length of a question to the user, in bytes.
 	maxQuestion = 16 << 10
 	maxOptions  = 20
 )
 
-// askUser is the tool by which a model asks the user. It does not wait: the
-// run comes to rest, and goes on with the answer as USER_INPUT.
+// askUser is the tool by which a model asks the user. It does not wait: the run comes
+// to rest, and continues with the answer as USER_INPUT.
 func (k *toolkit) askUser() *tools.Tool {
 	var mu sync.Mutex
 	return &tools.Tool{
@@ -57,7 +57,7 @@ func (k *toolkit) askUser() *tools.Tool {
 	}
 }
 
-// ownFailure is the error of the run's own tools.
+// ownFailure is the output of a failed call of the run's own tools.
 func ownFailure(f *fault.Error) (tools.Output, error) {
 	return tools.Output{Content: (&toolResult{Error: f}).JSON(), IsError: true}, nil
 }

@@ -31,10 +31,10 @@ type auditLine struct {
 	args json.RawMessage // for the audit of the bridge alone
 }
 
-// An Audited call is what the bridge's audit is told of a call of a tool.
+// An Audited is the entry of a call of a tool for the bridge's audit trail.
 type Audited struct {
 	At       time.Time
-	Owner    grant.Grant // who started the run
+	Owner    grant.Grant // of the principal that started the run
 	Run      string
 	Turn     string
 	CallID   string
@@ -52,7 +52,8 @@ type Audited struct {
 // logFile is the run's log, below @state. Models read it and do not write it.
 const logFile = "logs/execution.jsonl"
 
-// recorder writes what becomes of a run's calls.
+// recorder returns the function that records a run's calls: in its log, the metrics and
+// the audit trail.
 func (s *Service) recorder(ctx context.Context, state mount.FS, r *Record) func(auditLine) error {
 	return func(l auditLine) error {
 		s.metrics.called(l.Code)
@@ -70,7 +71,7 @@ func (s *Service) recorder(ctx context.Context, state mount.FS, r *Record) func(
 	}
 }
 
-// wireCode is the name of a code on the wire of the bridge.
+// wireCode converts a fault code to a code of the protocol.
 func wireCode(code fault.Code) protocol.Code {
 	if code == "" {
 		return ""

@@ -14,12 +14,12 @@ type conversation struct {
 	system []chat.Message
 	talk   []chat.Message
 
-	kept   int  // messages of talk that the diary has
-	anew   bool // the diary must be told everything
-	rename bool // the system messages are others
+	kept   int  // number of messages of talk in the diary
+	anew   bool // the diary needs all messages again
+	rename bool // the system messages have changed
 }
 
-// restore begins with the conversation so far.
+// restore sets the conversation so far.
 func (c *conversation) restore(talk []chat.Message) {
 	c.talk, c.kept, c.anew = slices.Clip(talk), len(talk), len(talk) == 0
 }
@@ -34,21 +34,21 @@ func sameText(a, b chat.Message) bool {
 	return len(a.Segments) == 1 && len(b.Segments) == 1 && a.Segments[0].Text == b.Segments[0].Text
 }
 
-// add says something to the model.
+// add adds messages to the model.
 func (c *conversation) add(list ...chat.Message) { c.talk = append(c.talk, list...) }
 
-// answered adds what the diary learns as part of the turn.
+// answered adds a message that the diary gets as part of the turn.
 func (c *conversation) answered(m chat.Message) {
 	c.talk = append(c.talk, m)
 	c.kept = len(c.talk)
 }
 
-// messages are the whole of it, as a request has it.
+// messages returns all messages for a request.
 func (c *conversation) messages() []chat.Message {
 	return slices.Concat(c.system, c.talk)
 }
 
-// since is the part that the diary does not have yet.
+// since returns the part that the diary does not have yet.
 func (c *conversation) since() requestEntry {
 	r := requestEntry{Anew: c.anew}
 	if c.rename {
@@ -64,17 +64,18 @@ func (c *conversation) since() requestEntry {
 }
 
 const (
-	// maxTalk is the number of bytes of results that a conversation keeps.
+	// maxTalk is the greatest size of a conversation, in bytes, before results are left
+	// out.
 	maxTalk = 1 << 20
-	// smallResult is not worth dropping.
+	// smallResult is the size below which a result stays, in bytes.
 	smallResult = 2 << 10
 )
 
-// dropped stands for a result that the conversation has no room for.
+// dropped is the replacement of a result that was left out.
 const dropped = `{"ok":true,"dropped":true,"hint":"this result was left out to save room; call the tool again if you need it"}`
 
-// trim leaves out the oldest results of a conversation that is too long. What
-// they said is in files.
+// trim replaces the oldest results of a conversation that is too long. Their contents
+// are in files.
 func (c *conversation) trim() {
 	size := 0
 	for i := range c.talk {
@@ -111,7 +112,7 @@ func sizeOf(m *chat.Message) int {
 	return n
 }
 
-// canonical is JSON in a form that is the same for the same value.
+// canonical returns JSON in a form that is equal for equal values.
 func canonical(raw json.RawMessage) string {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

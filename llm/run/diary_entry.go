@@ -18,15 +18,15 @@ type entry struct {
 	Rest   *restEntry   `json:"rest,omitempty"`
 }
 
-// A requestEntry is the difference of a request from the one before.
+// A requestEntry is the difference of a request from the previous one.
 type requestEntry struct {
-	System []chat.Message `json:"system,omitempty"` // nil: as before
-	Anew   bool           `json:"anew,omitempty"`   // Added is all of it
+	System []chat.Message `json:"system,omitempty"` // nil if unchanged
+	Anew   bool           `json:"anew,omitempty"`   // Added holds all messages
 	Added  []chat.Message `json:"added,omitempty"`
 }
 
-// A turnEntry is a request to the model and its answer. It is written before anything is
-// done about it.
+// A turnEntry is a request to the model and its answer. It is written before the answer
+// has any effect.
 type turnEntry struct {
 	N         int               `json:"n"`
 	At        time.Time         `json:"at"`
@@ -34,7 +34,7 @@ type turnEntry struct {
 	Before    Phase             `json:"before"`
 	Request   requestEntry      `json:"request"`
 	Tools     []chat.Tool       `json:"tools,omitempty"`
-	SameTools bool              `json:"same_tools,omitempty"` // as the turn before
+	SameTools bool              `json:"same_tools,omitempty"` // as in the previous turn
 	Assistant *chat.Message     `json:"assistant,omitempty"`  // nil: no answer
 	Failure   fault.Code        `json:"failure,omitempty"`
 	Model     string            `json:"model,omitempty"`
@@ -54,20 +54,20 @@ type toolsEntry struct {
 	Stop     fault.Code     `json:"stop,omitempty"`
 }
 
-// An enterEntry says that a run is in another node than before.
+// An enterEntry records the entry of a run into another node.
 type enterEntry struct {
 	Node string `json:"node"`
 }
 
-// A wordEntry says what made a run go on. It is on disk before anybody is
-// told that it does.
+// A wordEntry is the input that continues a run. It is durable before the run is
+// reported as running.
 type wordEntry struct {
 	Intent Intent  `json:"intent"`
-	Node   string  `json:"node,omitempty"`  // the run was in
+	Node   string  `json:"node,omitempty"`  // node of the run at the time
 	Input  *string `json:"input,omitempty"` // of the user
 }
 
-// A restEntry says that a run came to rest: nothing before it is open.
+// A restEntry records that a run came to rest: no entry before it is open.
 type restEntry struct {
 	At        time.Time  `json:"at"`
 	Phase     Phase      `json:"phase"`
@@ -77,8 +77,8 @@ type restEntry struct {
 	Questions []Question `json:"questions,omitempty"`
 }
 
-// clean reports whether the run stopped of itself, so that its conversation
-// can be gone on with. After another stop it begins anew.
+// clean reports whether the run stopped by itself, so that its conversation can be
+// continued. After another stop it begins anew.
 func (r *restEntry) clean() bool { return r.Phase == WaitingUser || r.Phase == Completed }
 
 func (r *restEntry) stop() Stop {

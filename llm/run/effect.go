@@ -13,42 +13,40 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// An effectEntry is a call that may change the world: written before it is
-// made, and again when its result is known.
+// An effectEntry records a call that may change the world: it is written before the
+// call, and again when its result is known.
 type effectEntry struct {
 	Key     string        `json:"key"`
 	Tool    string        `json:"tool"`
 	Done    bool          `json:"done,omitempty"`
 	Code    fault.Code    `json:"code,omitempty"`
 	Message *chat.Message `json:"message,omitempty"`
-	At      int64         `json:"at,omitempty"` // Unix ms; when it was begun
+	At      int64         `json:"at,omitempty"` // Unix ms; beginning of the call
 
-	attempt int // how often the call has been begun
+	attempt int // number of times that the call was begun
 }
 
-// Effects keep a rerun from repeating effects. A run that the bridge
-// has not brought to rest begins anew in the node where it was, and its model
-// may well ask for the same once more. So every call that changes something
-// has a key: of the run, of how often it has come to rest, of the visit to the
-// node, of the tool and its arguments, and of how often just that was called
-// for there. A key whose call is known to have ended is answered with the
-// result of then. Of one that was begun and whose end is not known the model
-// is told just that, unless the tool may be run twice, or the bridge still
-// remembers claims of that time and so knows whether it was made.
+// effects prevents the repetition of effects after a restart. A run that was
+// interrupted begins anew in its node, and its model may repeat its calls. So every
+// call that changes something has a key of the run, the number of its rests, the visit
+// to the node, the tool and its arguments, and the number of equal calls there. A call
+// whose key has a result in the diary gets that result. For a call that was begun and
+// has none, the model learns that the outcome is unknown, unless the tool may run
+// twice, or the claim of the call is young enough to tell whether it ran.
 type effects struct {
 	run   string
-	rests int // how often the run has cleanly come to rest
+	rests int // number of clean rests of the run
 	visit int // of nodes
 	node  string
-	count map[string]int          // calls by what they are, since the engine began
-	known map[string]*effectEntry // since the run was at rest, from before the engine began
+	count map[string]int          // number of equal calls since the engine began, by key without the number
+	known map[string]*effectEntry // effects since the last rest, from before the engine began
 }
 
 func newEffects(run string) *effects {
 	return &effects{run: run, count: make(map[string]int), known: make(map[string]*effectEntry)}
 }
 
-// read takes in an entry of the diary, in their order.
+// read adds the next entry of the diary.
 func (f *effects) read(e *entry) {
 	switch {
 	case e.Rest != nil && e.Rest.clean():
@@ -68,8 +66,7 @@ func (f *effects) read(e *entry) {
 	}
 }
 
-// enter notes in which node the run is, and reports whether the diary has to
-// know.
+// enter records the node of the run, and reports whether an enterEntry must be written.
 func (f *effects) enter(node string) bool {
 	if node == f.node {
 		return false
@@ -95,19 +92,19 @@ func (f *effects) key(tool string, args json.RawMessage) (key string, before *ef
 	}
 }
 
-// failed reports whether a call is known to have had no effect, so that the
-// same call is another attempt.
+// failed reports whether a call is known to have failed without an effect, so that an
+// equal call is another attempt.
 func (e *effectEntry) failed() bool {
 	return e.Done && e.Code != "" && e.Code != fault.OutcomeUnknown
 }
 
-// claimed is the time for which the claim of a call is certainly remembered, so that
-// making the call again under its key tells whether it was made. It is less than the
-// time of any call.
+// claimed is the guaranteed lifetime of a call's claim: within it, a repetition under
+// the same key returns the first outcome instead of running the call again. It is less
+// than the time limit of any call.
 const claimed = time.Minute
 
-// told reports whether a call that was begun can be made again under its key, as
-// the bridge knows then whether it was made before.
+// told reports whether a call that was begun can be repeated under its key, since its
+// claim tells whether it ran.
 func (e *effectEntry) told(t *tools.Tool, now time.Time) bool {
 	since := now.Sub(time.UnixMilli(e.At))
 	return t.Effect == commands.Act && e.At != 0 && since >= 0 && since < claimed

@@ -8,9 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Errands that one process has another do: a run under way is changed and shown by
-// the process that has it go on. The right to them is checked where the request came
-// in.
+// The errands between processes: a run under way is changed and shown by the process
+// that runs it. The process that received the request has checked the right to it.
 const (
 	errandCancel = "llm.run.cancel"
 	errandStatus = "llm.run.status"
@@ -37,7 +36,7 @@ func errand[P, R any](do func(context.Context, P) (R, error)) func(context.Conte
 	}
 }
 
-// awaitHere shows a run once it is at rest, or when it was waited for long enough.
+// awaitHere returns the status of a run once it is at rest, or after the time to wait.
 func (s *Service) awaitHere(ctx context.Context, p StatusParams) (StatusResult, error) {
 	if l := s.find(p.Run); l != nil && p.Wait > 0 {
 		_ = waitFor(ctx, l.done, time.Duration(p.Wait)*time.Millisecond)
@@ -45,14 +44,13 @@ func (s *Service) awaitHere(ctx context.Context, p StatusParams) (StatusResult, 
 	return s.statusHere(ctx, p)
 }
 
-// isElsewhere reports whether another process has a run go on, or had it when it
-// ended.
+// isElsewhere reports whether another process runs a run, or did so when it ended.
 func (s *Service) isElsewhere(r *Record) bool {
 	return r.Phase == Running && r.Node != "" && r.Node != s.opts.Node
 }
 
-// unreachable reports whether another process did not do an errand because it is
-// not there any more, or never heard of it.
+// unreachable reports whether an errand failed because the other process has ended or
+// did not receive it.
 func unreachable(err error) bool {
 	switch protocol.CodeOf(err) {
 	case protocol.TargetUnavailable, protocol.OutcomeUnknown:

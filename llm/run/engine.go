@@ -20,50 +20,49 @@ type Asker interface {
 	Ask(ctx context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error)
 }
 
-// A navigator knows where in its workflow a run stands.
+// A navigator finds the position of a run in its workflow.
 type navigator interface {
-	// position says where in its workflow the run stands, nil without one.
+	// position returns the position of the run, nil without a workflow.
 	position(ctx context.Context) (*Position, error)
-	// agent is the agent that acts at a position, nil for nobody in particular, with
-	// what it may use.
+	// agent returns the agent that acts at a position, nil for none, with its policy.
 	agent(at *Position) (*pack.Agent, Policy)
-	// topic is the subject of a position, in words.
+	// topic is the text of a position, for the choice of tools.
 	topic(at *Position) string
-	// stood is a position as it was in an earlier node.
+	// stood returns a position with an earlier node in place of its own.
 	stood(at *Position, node string) *Position
 }
 
-// hands do what a model calls for.
+// hands runs the calls of a model.
 type hands interface {
-	// offer says what there is to call under a policy.
+	// offer returns the tools under a policy.
 	offer(ctx context.Context, policy Policy) (*tools.Toolbox, error)
-	// execute runs the calls of a turn but for those that were answered before, and
-	// returns their results in the order of the calls. Each is passed to done as
-	// soon as it is known. It stops at a call that needs an approval.
+	// execute runs the calls of a turn except for those answered before, and returns
+	// all results in the order of the calls. Each new one is passed to done as soon as
+	// it is known. execute stops at a call that needs an approval.
 	execute(ctx context.Context, box *tools.Toolbox, turn string, calls []*chat.ToolCall, before []handled, began func(i int), done func(i int, h *handled)) ([]handled, *hold)
-	// refuse has a call be answered with an error.
+	// refuse sets the error with which a call is answered instead of running.
 	refuse(call string, why error)
-	// goOnFrom has the call that waited be made by its approval. It returns the
-	// tools, as offer does.
+	// goOnFrom prepares the run of the call that waited, by its approval. It returns
+	// the tools, as offer does.
 	goOnFrom(ctx context.Context, policy Policy, w *waitEntry) (*tools.Toolbox, error)
 	// counts are the numbers of calls by effect.
 	counts() map[string]int
 }
 
-// A handled call is one that was answered.
+// A handled is a call with its result.
 type handled struct {
 	ToolRun
 	message  chat.Message
 	code     fault.Code // "" if it succeeded
 	question *Question  // to the user
 	fatal    bool       // no other call can succeed either
-	offline  bool       // it could not be delivered
-	unstored bool       // it was not begun, as nothing could be stored
-	unknown  bool       // whether it was done cannot be known
-	waits    bool       // it was not begun: it, or a call beside it, needs an approval
+	offline  bool       // not delivered
+	unstored bool       // not begun, as nothing could be stored
+	unknown  bool       // outcome unknown
+	waits    bool       // not begun: the call, or one beside it, needs an approval
 	asks     *tools.Question
 	key      string
-	lost     error // why it is in no log
+	lost     error // error of its entry in the log
 }
 
 // A diary keeps the turns of a run.
@@ -73,14 +72,14 @@ type diary interface {
 	did(t *toolsEntry) error
 }
 
-// An engine is the loop of one run, from a word of its user to where it comes
-// to rest. It is for one goroutine.
+// An engine is the loop of one run, from an input to its next rest. It is for one
+// goroutine.
 type engine struct {
 	asker     Asker
 	where     navigator
 	hands     hands
 	diary     diary
-	approvals Approvals // where people are asked
+	approvals Approvals
 	withdraw  func(approval, why string)
 	tell      func(event string, data any) // progress
 	question  model.Question               // the question to a model, without its messages and tools
@@ -93,40 +92,42 @@ type engine struct {
 	rounds    int   // the same
 	now       func() time.Time
 	pause     func(ctx context.Context, d time.Duration) error
-	// owner is for whom the run goes on at this moment, or why it may not.
+	// owner returns the current principal of the run, or the error of an owner that may
+	// not continue it.
 	owner func() (*protocol.Principal, error)
-	// relevant chooses among many tools; nil lets their words alone decide.
+	// relevant ranks tools if there are too many; nil ranks them by words alone.
 	relevant tools.Retriever
 
 	talk  conversation
-	topic string        // what the run is about just now
+	topic string        // text of the position and input, for the choice of tools
 	fails loop.Failures // of calls in the node the run is in
 
 	at    *Position  // where the run is
-	entry *turnEntry // of the turn under way
+	entry *turnEntry // the turn under way
 	text  string     // of the model's last answer
-	stop  *Stop      // where the run came to rest by its calls, nil if it did not
+	stop  *Stop      // rest caused by calls, nil for none
 }
 
-// A word is the input that makes a run go on.
+// A word is the input that continues a run.
 type word struct {
 	intent Intent
 	input  *string        // of the user, nil for none
-	talk   []chat.Message // that came before
-	wait   *waitEntry     // it is a decision, nil if it is not
-	last   *toldTurn      // that waited
+	talk   []chat.Message // conversation so far
+	wait   *waitEntry     // the call of a settled approval, nil for other words
+	last   *toldTurn      // the turn of that call
 }
 
-// errClosing ends runs when the service closes: they go on later.
+// errClosing is the cause of the end of engines when the service closes. Their runs are
+// resumed later.
 var errClosing = errors.New("the bridge is stopping")
 
-// errAborted ends runs that are cancelled.
+// errAborted is the cause of the end of cancelled runs.
 var errAborted = errors.New("the run was cancelled")
 
 var _ loop.Hooks = (*engine)(nil)
 
-// run goes on with a run until it comes to rest. Running means that the
-// service closes.
+// run continues a run until it comes to rest. The phase Running means that the service
+// closes.
 func (e *engine) run(ctx context.Context, w word) Stop {
 	at, err := e.where.position(ctx)
 	if err != nil {
@@ -158,7 +159,7 @@ func (e *engine) run(ctx context.Context, w word) Stop {
 	return e.rest(e.text, e.at)
 }
 
-// mayGoOn returns the principal for which the run goes on, unless the run was ended or
+// mayGoOn returns the current principal of the run, or an error if the run was ended or
 // its owner has lost the right to it.
 func (e *engine) mayGoOn(ctx context.Context) (*protocol.Principal, error) {
 	if ctx.Err() != nil {
@@ -167,7 +168,7 @@ func (e *engine) mayGoOn(ctx context.Context) (*protocol.Principal, error) {
 	return e.owner()
 }
 
-// anchor tells the model where it is, and makes it who acts there.
+// anchor adds the messages about the position, and sets the agent that acts there.
 func (e *engine) anchor(intent Intent, at *Position) {
 	e.prompt.agent, e.prompt.policy = e.where.agent(at)
 	e.talk.setSystem(e.prompt.system())
@@ -179,8 +180,8 @@ func (e *engine) anchor(intent Intent, at *Position) {
 	}
 }
 
-// move looks where the run is after a turn, and tells the model if that is
-// another node.
+// move returns the position after a turn, and anchors the model if the node has
+// changed.
 func (e *engine) move(ctx context.Context, before *Position) (*Position, error) {
 	at, err := e.where.position(ctx)
 	if err != nil || at == nil {
@@ -192,7 +193,7 @@ func (e *engine) move(ctx context.Context, before *Position) (*Position, error) 
 	return at, nil
 }
 
-// rest is the position that a run comes to when its model calls for nothing more.
+// rest is the stop of a run whose model makes no more calls.
 func (e *engine) rest(text string, at *Position) Stop {
 	if at != nil && at.Completed {
 		return Stop{Phase: Completed, Message: text}
@@ -200,7 +201,7 @@ func (e *engine) rest(text string, at *Position) Stop {
 	return Stop{Phase: WaitingUser, Message: text}
 }
 
-// broken is the position that a run comes to when something is in its way.
+// broken is the stop of a run after an error.
 func (e *engine) broken(ctx context.Context, err error) Stop {
 	cause := context.Cause(ctx)
 	switch {
@@ -209,7 +210,7 @@ func (e *engine) broken(ctx context.Context, err error) Stop {
 	case errors.Is(cause, errAborted), errors.Is(err, errAborted):
 		return stopped(Failed, fault.Aborted, "the run was cancelled")
 	}
-	if why, ok := errors.AsType[*protocol.Error](cause); ok { // its grant has ended
+	if why, ok := errors.AsType[*protocol.Error](cause); ok { // the grant has ended
 		err = &endedError{why}
 	}
 	if ended, ok := errors.AsType[*endedError](err); ok {
@@ -219,11 +220,11 @@ func (e *engine) broken(ctx context.Context, err error) Stop {
 	return Stop{Phase: Failed, Code: f.Code, Reason: f.Message}
 }
 
-// An endedError says why who started a run may not have it go on.
+// An endedError is the error of a run whose starter may not continue it any more.
 type endedError struct{ why error }
 
 func (e *endedError) Error() string {
-	return fmt.Sprintf("who started the run may not have it go on: %s; continue it with another credential", protocol.AsError(e.why).Message)
+	return fmt.Sprintf("the principal that started the run may not continue it: %s; continue it with another credential", protocol.AsError(e.why).Message)
 }
 
 // Begin implements [loop.Hooks].
@@ -249,8 +250,8 @@ func (e *engine) Begin(ctx context.Context, r *loop.Round) error {
 	return nil
 }
 
-// Heard implements [loop.Hooks]: the diary has the answer before anything is
-// done about it.
+// Heard implements [loop.Hooks]: it writes the answer to the diary before it has any
+// effect.
 func (e *engine) Heard(_ context.Context, r *loop.Round, err error) error {
 	if err == nil && r.Reply.Answer.Finish.Reason == chat.Broken {
 		err = fault.Errorf(fault.LLMBadResponse, "the model's answer broke off: %s", r.Reply.Answer.Finish.Detail)
@@ -294,8 +295,7 @@ func (e *engine) Act(ctx context.Context, r *loop.Round) (again bool, err error)
 	return e.act(ctx, r.Box, r.Calls, nil)
 }
 
-// act brings the calls of an answer to their ends, but for those that were
-// answered before.
+// act runs the calls of an answer, except for those answered before, and moves the run.
 func (e *engine) act(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall, before []handled) (again bool, err error) {
 	all, err := e.handle(ctx, box, calls, before)
 	if err != nil || e.stop != nil {
@@ -304,7 +304,7 @@ func (e *engine) act(ctx context.Context, box *tools.Toolbox, calls []*chat.Tool
 	entry := &toolsEntry{N: e.turns, After: Running}
 	stop := Stop{Phase: WaitingUser, Message: e.text}
 	looping := ""
-	var end *handled // after which there is no going on
+	var end *handled // the call that ends the run, if any
 	for i := range all {
 		h := &all[i]
 		entry.Runs = append(entry.Runs, h.ToolRun)
@@ -322,7 +322,7 @@ func (e *engine) act(ctx context.Context, box *tools.Toolbox, calls []*chat.Tool
 	}
 	aborted := ctx.Err() != nil
 	switch {
-	case aborted: // broken says where that leads
+	case aborted: // broken makes the stop
 	case looping != "":
 		stop.Code, stop.Reason = fault.LoopDetected, fmt.Sprintf("the same call of %s failed %d times", looping, e.limits.Repeats)
 		entry.After, entry.Stop = WaitingUser, fault.LoopDetected
@@ -376,17 +376,16 @@ func (e *engine) handle(ctx context.Context, box *tools.Toolbox, calls []*chat.T
 	return all, nil
 }
 
-// fatality is the reason why a run ends with a call.
+// fatality is the error of a call that ends the run.
 func (h *handled) fatality() error {
 	if h.lost != nil {
-		return fault.Wrap(fault.Internal, h.lost, "what the run does cannot be recorded")
+		return fault.Wrap(fault.Internal, h.lost, "the calls of the run cannot be recorded")
 	}
 	return fault.Errorf(fault.ToolFailed, "%s failed in a way that ends the run", h.ToolName)
 }
 
-// offered returns the tools as a model gets them: all, or those that are always
-// offered and the most relevant others. A tool that is not offered can be called
-// nevertheless.
+// offered returns the tools for the model: all, or the pinned ones and the most
+// relevant others. A tool that is not offered can be called nevertheless.
 func (e *engine) offered(ctx context.Context, box *tools.Toolbox, who *protocol.Principal) []chat.Tool {
 	env := tools.Environment{Principal: who, Space: e.question.Space, Skill: e.question.Skill}
 	return loop.Offer(ctx, box, env, e.relevant, e.topic, e.limits.Offered)

@@ -9,10 +9,9 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// The events of a run. Each one is about a message with an id that
-// stays: C03 is what the model says in its third turn, C03.1 the first call
-// of it, and an event with the same id replaces the earlier one, but for
-// a delta, which adds to it.
+// The events of a run. Events of the same message have the same id: C03 is the model's
+// answer in its third turn, C03.1 the first call of it. A later event replaces an
+// earlier one with the same id, except for a delta, which adds to it.
 const (
 	eventPhase   = "run.phase"
 	eventNode    = "run.node"
@@ -46,8 +45,7 @@ type turnEvent struct {
 	n       int
 }
 
-// An answerEvent says that a turn has its answer, and what the run has spent so
-// far.
+// An answerEvent is the event of a turn's answer, with the usage of the run so far.
 type answerEvent struct {
 	Message string  `json:"message_id"`
 	Turns   int     `json:"turns"`

@@ -13,8 +13,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// launch has a reserved run go on. Its record is durable when it returns. It
-// releases the run, sooner or later.
+// launch starts the engine of a reserved run. The record of the run is durable when it
+// returns. The run is released at its rest or after an error.
 func (s *Service) launch(ctx context.Context, l *live, o *opened, w word) error {
 	r := *l.now()
 	said := &wordEntry{Intent: w.intent, Node: o.workspace.node(ctx), Input: w.input}
@@ -33,7 +33,7 @@ func (s *Service) launch(ctx context.Context, l *live, o *opened, w word) error 
 	return nil
 }
 
-// goesOn tells callers of a run that another bridge has go on just now.
+// goesOn returns the error for callers of a run that another bridge runs meanwhile.
 func goesOn(err error, id string) error {
 	if errors.Is(err, errElsewhere) {
 		return protocol.Errorf(protocol.InvalidState, "the run is running").With("run_id", id).With("phase", string(Running))
@@ -41,7 +41,7 @@ func goesOn(err error, id string) error {
 	return err
 }
 
-// engine makes the engine of a run.
+// engine returns the engine of a run.
 func (s *Service) engine(l *live, o *opened) *engine {
 	r := l.now()
 	kit := &toolkit{
@@ -78,7 +78,7 @@ func (s *Service) engine(l *live, o *opened) *engine {
 	return e
 }
 
-// environment makes the environment of a run's tools, with the present rights of its
+// environment returns the environment of a run's tools, with the current rights of its
 // owner.
 func (s *Service) environment(r *Record) func() (tools.Environment, error) {
 	return func() (tools.Environment, error) {
@@ -90,8 +90,8 @@ func (s *Service) environment(r *Record) func() (tools.Environment, error) {
 	}
 }
 
-// owner is the principal that started a run, with its present rights, or the reason
-// why the run may not go on by itself.
+// owner is the principal that started a run, with its current rights, or an error if
+// the run may not continue.
 func (s *Service) owner(r *Record) (*protocol.Principal, error) {
 	who, err := s.opts.Grants.Principal(r.Owner)
 	if err != nil {
@@ -100,28 +100,28 @@ func (s *Service) owner(r *Record) (*protocol.Principal, error) {
 	return who, nil
 }
 
-// carry brings a run to rest.
+// carry runs the engine until the run is at rest, and stores the rest.
 func (s *Service) carry(l *live, e *engine, o *opened, w word) {
 	stop := s.perform(l, e, w)
 	switch stop.Phase {
 	case Running:
 		s.close(l, o)
 		s.release(l)
-		return // it goes on when the bridge does, or at another
-	case WaitingApproval: // as its diary says
+		return // resumed after a restart, or by another bridge
+	case WaitingApproval: // the diary has its waitEntry
 		s.close(l, o)
 		s.settle(l, stop, e.turns)
 		return
 	}
 	rest := restEntry{At: s.opts.Now().UTC(), Phase: stop.Phase, Code: stop.Code, Reason: stop.Reason, Message: stop.Message, Questions: stop.Questions}
 	if err := o.diary.add(&entry{Rest: &rest}, true); err != nil {
-		s.opts.Log.Error("how a run came to rest is not kept in its record", "run", l.id, "error", err)
+		s.opts.Log.Error("the rest of a run is not written to its diary", "run", l.id, "error", err)
 	}
 	s.close(l, o)
 	s.settle(l, stop, e.turns)
 }
 
-// perform runs an engine, whatever happens in it.
+// perform runs an engine, and turns its panic into a stop.
 func (s *Service) perform(l *live, e *engine, w word) (stop Stop) {
 	ctx, rest := s.startSpan(l.ctx, l, e)
 	defer func() { rest(stop) }()

@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A PackageRecord describes a package, so that lists need not read it.
+// A PackageRecord is the description of a package for lists, without its files.
 type PackageRecord struct {
 	Space       protocol.SpaceID `json:"space_id"`
 	Name        string           `json:"name"`
@@ -35,7 +35,7 @@ type PackageRecord struct {
 	At          time.Time        `json:"imported_at"`
 }
 
-// KeptFor is whose budget of records it uses up: that of its space.
+// KeptFor is the party whose quota of records the package counts against: its space.
 func (r *PackageRecord) KeptFor() protocol.Party { return protocol.Party{Space: r.Space} }
 
 // A PackagedFlow is a workflow of a package.
@@ -54,7 +54,7 @@ type PackagedAgent struct {
 	Icon  string `json:"icon,omitempty" doc:"a sign for it"`
 }
 
-// recordOf describes a package.
+// recordOf returns the record of a package.
 func recordOf(p *pack.Package) *PackageRecord {
 	r := &PackageRecord{
 		Name: p.Manifest.Name, Version: p.Manifest.Version, SHA256: hex.EncodeToString(p.SHA256[:]),
@@ -71,11 +71,11 @@ func recordOf(p *pack.Package) *PackageRecord {
 	return r
 }
 
-// A library keeps the zips of packages by their SHA-256, and those read that
-// are in use.
+// A library stores the zips of packages by their SHA-256, and keeps the recently used
+// ones in memory.
 type library struct {
 	dir    string
-	blobs  Blobs // have the zips for all bridges of a cluster, nil for the folder alone
+	blobs  Blobs // store of the zips for all bridges of a cluster, nil for the folder alone
 	limits pack.Limits
 
 	mu     sync.Mutex
@@ -84,7 +84,7 @@ type library struct {
 	shared map[string]bool // known to be among the blobs
 }
 
-// isShared reports whether all bridges have a package, as far as this one knows.
+// isShared reports whether a package is known to be among the blobs.
 func (l *library) isShared(sum string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,18 +100,19 @@ func (l *library) share(sum string) {
 	l.shared[sum] = true
 }
 
-// A volume is a package that was read, and its files as a mount.
+// A volume is a loaded package with its files as a mount.
 type volume struct {
 	*pack.Package
 	files mount.FS
 }
 
-// maxLoaded is the number of packages that are kept read. Runs keep theirs anyway.
+// maxLoaded is the greatest number of packages in memory, beside those of running
+// engines.
 const maxLoaded = 16
 
 func (l *library) path(sum string) string { return filepath.Join(l.dir, sum+".zip") }
 
-// add stores a package that was read from a zip. It lasts when it returns.
+// add stores a package with its zip. It is durable when add returns.
 func (l *library) add(ctx context.Context, p *pack.Package, zip []byte) error {
 	sum := hex.EncodeToString(p.SHA256[:])
 	if l.blobs != nil {
@@ -126,7 +127,7 @@ func (l *library) add(ctx context.Context, p *pack.Package, zip []byte) error {
 	return nil
 }
 
-// shelve writes a zip to the disk.
+// shelve writes a zip to the folder.
 func (l *library) shelve(sum string, zip []byte) error {
 	if _, err := os.Stat(l.path(sum)); err == nil {
 		return nil
@@ -146,7 +147,7 @@ func (l *library) shelve(sum string, zip []byte) error {
 	return os.Rename(part.Name(), l.path(sum))
 }
 
-// load reads a package that was added.
+// load returns a stored package.
 func (l *library) load(ctx context.Context, sum string) (*volume, error) {
 	l.mu.Lock()
 	v := l.loaded[sum]
@@ -155,7 +156,7 @@ func (l *library) load(ctx context.Context, sum string) (*volume, error) {
 		return v, nil
 	}
 	zip, err := os.ReadFile(l.path(sum))
-	if err == nil && l.blobs != nil && sha(zip) != sum { // it is but a copy
+	if err == nil && l.blobs != nil && sha(zip) != sum { // a damaged copy of a blob
 		err = fs.ErrNotExist
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +175,7 @@ func (l *library) load(ctx context.Context, sum string) (*volume, error) {
 	return l.keep(sum, p), nil
 }
 
-// fetch gets a zip from where all bridges have it.
+// fetch gets a zip from the blobs, and writes it to the folder.
 func (l *library) fetch(ctx context.Context, sum string) ([]byte, error) {
 	gone := protocol.Errorf(protocol.NotFound, "the package is not there any more; import it again").With("sha256", sum)
 	if l.blobs == nil {
@@ -196,7 +197,7 @@ func sha(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// before lists the packages that were stored before a time.
+// before lists the packages whose zips were written before a time.
 func (l *library) before(at time.Time) (sums []string, err error) {
 	entries, err := os.ReadDir(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -214,7 +215,7 @@ func (l *library) before(at time.Time) (sums []string, err error) {
 	return sums, err
 }
 
-// remove removes a package. Those that use it go on.
+// remove removes a package. Running engines keep it.
 func (l *library) remove(sum string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,8 +228,7 @@ func (l *library) remove(sum string) error {
 	return err
 }
 
-// prune removes those of the packages that were replaced and that no run
-// refers to.
+// prune removes replaced packages, unless a run refers to them.
 func (s *Service) prune(sums []string) {
 	if len(sums) == 0 {
 		return
@@ -246,9 +246,8 @@ func (s *Service) prune(sums []string) {
 	}
 }
 
-// referredTo are the packages that can be started, and those that runs are of.
-// Runs that are reserved are looked at first: they are stored before they are
-// released.
+// referredTo returns the packages with a record and those of runs. Reserved runs come
+// first, since they are stored before they are released.
 func (s *Service) referredTo() map[string]bool {
 	needed := make(map[string]bool)
 	s.mu.Lock()
@@ -266,7 +265,7 @@ func (s *Service) referredTo() map[string]bool {
 	return needed
 }
 
-// keep keeps a package at hand, and returns the one that is kept.
+// keep adds a package to those in memory, and returns the one that is kept there.
 func (l *library) keep(sum string, p *pack.Package) *volume {
 	l.mu.Lock()
 	defer l.mu.Unlock()

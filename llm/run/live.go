@@ -9,18 +9,18 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A live run is one whose engine runs, or which is being changed.
+// A live is a reserved run: its engine runs, or it is being changed.
 type live struct {
 	id     string
 	owner  protocol.Party
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when it is at rest
+	done   chan struct{} // closed at the release
 
 	mu       sync.Mutex
-	record   *Record // as it is now
-	revision uint64  // of the record that is stored, 0 for none
-	seq      uint64  // of events
+	record   *Record // current record
+	revision uint64  // of the stored record, 0 for none
+	seq      uint64  // of the last event
 	turn     underWay
 }
 
@@ -30,8 +30,8 @@ func (l *live) now() *Record {
 	return l.record
 }
 
-// reserve makes sure that nobody else in this process changes a run meanwhile. The
-// revision is that of its record, 0 for a new one.
+// reserve gives the caller the exclusive right in this process to change a run, until
+// release. The revision is that of its record, 0 for a new one.
 func (s *Service) reserve(r *Record, revision uint64) (*live, error) {
 	l := &live{id: r.ID, owner: r.Owner.Party(), record: r, revision: revision, seq: r.Seq, done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
@@ -53,7 +53,7 @@ func (s *Service) reserve(r *Record, revision uint64) (*live, error) {
 	return l, nil
 }
 
-// release is the end of reserve.
+// release ends the reservation of a run.
 func (s *Service) release(l *live) {
 	l.cancel(nil)
 	s.mu.Lock()
@@ -73,7 +73,8 @@ func (s *Service) find(id string) *live {
 	return s.live[id]
 }
 
-// lookup finds a run that a principal may see, as it is now.
+// lookup returns the current record of a run that a principal may see, and its
+// reservation here, nil for none.
 func (s *Service) lookup(who *protocol.Principal, id string) (*Record, *live, error) {
 	l := s.find(id)
 	var r *Record
@@ -88,7 +89,7 @@ func (s *Service) lookup(who *protocol.Principal, id string) (*Record, *live, er
 	return r, l, nil
 }
 
-// Standing is a run as it is now, for any caller.
+// Standing returns the current state of a run, without a check of rights.
 func (s *Service) Standing(id string) (Result, bool) {
 	if l := s.find(id); l != nil {
 		return s.result(l.now()), true
@@ -100,8 +101,8 @@ func (s *Service) Standing(id string) (Result, bool) {
 	return s.result(r), true
 }
 
-// Mark changes whenever a run comes to rest or goes on. It is "" of one that a
-// principal has not begun.
+// Mark changes whenever a run comes to rest or continues. It is "" for a run that the
+// principal may not continue.
 func (s *Service) Mark(who *protocol.Principal, id string) string {
 	r, err := s.mine(who, id)
 	if err != nil {
@@ -114,11 +115,11 @@ func noRun(id string) error {
 	return protocol.Errorf(protocol.NotFound, "no run %.100q", id).With("run_id", id)
 }
 
-// mine is lookup for a caller that is to act with its own rights.
+// mine is lookup for a caller that acts with its own rights.
 func (s *Service) mine(who *protocol.Principal, id string) (*Record, error) {
 	r, _, err := s.lookup(who, id)
 	if err == nil && !r.Owner.By(who) {
-		err = protocol.Errorf(protocol.PermissionDenied, "only who started a run can go on with it").With("run_id", id)
+		err = protocol.Errorf(protocol.PermissionDenied, "only the principal that started a run can continue it").With("run_id", id)
 	}
 	return r, err
 }

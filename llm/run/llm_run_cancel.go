@@ -38,7 +38,7 @@ func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParam
 	return cancelled, err
 }
 
-// cancel stops a run wherever it goes on. If its bridge has ended, it waits for the
+// cancel stops a run at any bridge. If the run's bridge has ended, it waits for the
 // heir.
 func (s *Service) cancel(ctx context.Context, p CancelParams) (cancelled Result, err error) {
 	for tried := false; ; tried = true {
@@ -59,7 +59,7 @@ func (s *Service) cancel(ctx context.Context, p CancelParams) (cancelled Result,
 	}
 }
 
-// cancelHere stops a run that goes on here, or is at rest.
+// cancelHere stops a run of this process, or one that waits.
 func (s *Service) cancelHere(ctx context.Context, id string) (Result, error) {
 	if l := s.find(id); l != nil {
 		l.cancel(errAborted)
@@ -83,7 +83,7 @@ func (s *Service) cancelHere(ctx context.Context, id string) (Result, error) {
 	}
 	s.settle(l, stopped(Failed, fault.Aborted, "the run was cancelled"), r.Turns)
 	if l.now().Phase == WaitingApproval {
-		return s.cancel(ctx, CancelParams{Run: id}) // it was decided in that moment, and the run goes on
+		return s.cancel(ctx, CancelParams{Run: id}) // the approval was settled meanwhile, and the run continues
 	}
 	return s.result(l.now()), nil
 }

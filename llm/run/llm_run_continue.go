@@ -21,7 +21,7 @@ var continueRun = commands.Spec{
 // ContinueParams are the params of llm.run.continue.
 type ContinueParams struct {
 	Run   string  `json:"run_id" len:"1-64" audit:"yes" doc:"the run"`
-	Input *string `json:"input,omitempty" len:"0-1000000" doc:"words of the user; without them the run takes up where it was"`
+	Input *string `json:"input,omitempty" len:"0-1000000" doc:"words of the user; without them the run resumes where it stopped"`
 }
 
 // Target implements [commands.Targeter].
@@ -29,7 +29,7 @@ func (p ContinueParams) Target() commands.Resource {
 	return commands.Resource{Type: "llm", ID: "run"}
 }
 
-// Continue has a run go on, with the rights of the caller.
+// Continue continues a run, with the rights of the caller.
 func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueParams) (Result, error) {
 	found, err := s.mine(call.Principal, p.Run)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 	now, revision, ok := s.opts.Runs.Get(p.Run)
 	if !ok {
 		s.release(l)
-		return Result{}, noRun(p.Run) // it was forgotten just now
+		return Result{}, noRun(p.Run) // removed meanwhile
 	}
 	r = *now
 	r.Owner = grant.Of(call.Principal)
@@ -71,7 +71,7 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 	return s.begin(ctx, l, o, o.next(ctx, p.Input))
 }
 
-// next is the word that continues a run at its user's request.
+// next is the word for the request to continue a run.
 func (o *opened) next(ctx context.Context, input *string) word {
 	if o.story.rest == nil || !o.story.rest.clean() {
 		w := o.again(ctx)

@@ -27,7 +27,7 @@ type ImportParams struct {
 	Group   protocol.GroupName `json:"group_name,omitempty" doc:"group of files that the zip is in, however it came there; with path"`
 	Path    string             `json:"path,omitempty" len:"1-1024" audit:"yes" doc:"the zip's path there"`
 	Content string             `json:"content,omitempty" doc:"the zip itself in base64, instead"`
-	Replace bool               `json:"replace,omitempty" doc:"take the place of another package of that name and version; runs of the other go on with it"`
+	Replace bool               `json:"replace,omitempty" doc:"replace another package of that name and version; runs of the replaced one keep it"`
 }
 
 // Target implements [commands.Targeter].
@@ -35,14 +35,14 @@ func (p ImportParams) Target() commands.Resource {
 	return commands.Resource{Type: "llm", ID: "packages"}
 }
 
-// PackageResult is a package as callers see it.
+// PackageResult is a package in the results for callers.
 type PackageResult struct {
 	Name        string          `json:"name" doc:"name of the package"`
 	Version     string          `json:"version" doc:"its version"`
 	SHA256      string          `json:"sha256" doc:"of the zip, hexadecimal"`
 	Bytes       int             `json:"bytes" doc:"of the zip"`
 	Description string          `json:"description,omitempty" doc:"purpose"`
-	Author      string          `json:"author,omitempty" doc:"maker, by its own word"`
+	Author      string          `json:"author,omitempty" doc:"author, as declared by the package"`
 	Workflows   []PackagedFlow  `json:"workflows" doc:"its workflows; the first is the one to start with"`
 	Agents      []PackagedAgent `json:"agents" doc:"its agents"`
 	Warnings    []string        `json:"warnings,omitempty" doc:"oddities of it that harm nothing"`
@@ -61,7 +61,7 @@ func packageKey(space protocol.SpaceID, name, version string) string {
 	return string(space) + "/" + name + "@" + version
 }
 
-// Import checks a package and keeps it.
+// Import checks and stores a package.
 func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParams) (PackageResult, error) {
 	zip, err := s.zip(ctx, call, &p)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 		return PackageResult{}, protocol.Errorf(protocol.LimitReached, "the space has %d packages", s.opts.MaxPackage).With("limit", s.opts.MaxPackage)
 	}
 	if there && before.SHA256 == r.SHA256 {
-		return before.result(), s.library.add(ctx, read, zip) // which may be gone from the disk
+		return before.result(), s.library.add(ctx, read, zip) // the zip may be missing
 	}
 	if err := s.shelve(ctx, key, r, read, zip); err != nil {
 		return PackageResult{}, err
@@ -98,7 +98,7 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 	return r.result(), nil
 }
 
-// shelve stores a package's zip, and its record.
+// shelve stores the zip and the record of a package.
 func (s *Service) shelve(ctx context.Context, key string, r *PackageRecord, read *pack.Package, zip []byte) error {
 	s.refer.RLock()
 	defer s.refer.RUnlock()
@@ -108,11 +108,10 @@ func (s *Service) shelve(ctx context.Context, key string, r *PackageRecord, read
 	if _, err := s.opts.Packages.Put(ctx, key, r); err != nil {
 		return err
 	}
-	return s.library.add(ctx, read, zip) // another bridge may have swept it away before it knew of the record
+	return s.library.add(ctx, read, zip) // another bridge may have removed the zip before it saw the record
 }
 
-// refused is the fault of the package, told of the parameter that
-// it came in.
+// refused converts the fault of a package, with the name of the parameter that held it.
 func (p *ImportParams) refused(err error) error {
 	err = told(err)
 	var invalid *protocol.Error
@@ -136,10 +135,10 @@ func (s *Service) packagesOf(space protocol.SpaceID) int {
 	return n
 }
 
-// defaultZip is the largest zip if the limits do not say.
+// defaultZip is the default size of the largest zip, in bytes.
 const defaultZip = 32 << 20
 
-// zip gets the zip from where it is.
+// zip returns the zip of the params, from the content or from a file.
 func (s *Service) zip(ctx context.Context, call *commands.Call, p *ImportParams) (zip []byte, err error) {
 	switch {
 	case p.Content != "" && (p.Group != "" || p.Path != ""):
@@ -166,7 +165,7 @@ func (s *Service) zip(ctx context.Context, call *commands.Call, p *ImportParams)
 	return zip, err
 }
 
-// told is an error as callers of commands get it.
+// told converts a fault to an error for callers of commands.
 func told(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
@@ -175,8 +174,8 @@ func told(err error) error {
 	return err
 }
 
-// packageNamed finds a package by its name, or name@version. Of several
-// versions the one that was imported last is meant.
+// packageNamed finds a package by its name, or name@version. Of several versions the
+// last imported one counts.
 func (s *Service) packageNamed(space protocol.SpaceID, ref string) (*PackageRecord, error) {
 	if name, version, ok := strings.Cut(ref, "@"); ok {
 		if r, _, ok := s.opts.Packages.Get(packageKey(space, name, version)); ok {

@@ -16,21 +16,21 @@ var list = commands.Spec{
 	Example: `{"phase":"WaitingUser"}`,
 }
 
-// ListParams choose runs.
+// ListParams are the params of llm.run.list.
 type ListParams struct {
 	Phase     Phase  `json:"phase,omitempty" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"only runs in this phase"`
 	Mode      Mode   `json:"mode,omitempty" enum:"run,agent,chat" doc:"only runs of this mode"`
 	Package   string `json:"package,omitempty" len:"1-300" doc:"only runs of this package, by its name or name@version"`
 	Workflow  string `json:"workflow,omitempty" len:"1-1024" doc:"only runs of this workflow"`
 	Principal string `json:"principal,omitempty" len:"1-256" doc:"only runs that this principal started"`
-	Find      string `json:"find,omitempty" len:"1-128" doc:"only runs with this text in their id, package, workflow, agent, project, model or trace, whatever its case"`
+	Find      string `json:"find,omitempty" len:"1-128" doc:"only runs with this text in their id, package, workflow, agent, project, model or trace, regardless of case"`
 	Sort      string `json:"sort,omitempty" enum:"id,-id,package,-package,phase,-phase,principal,-principal,turns,-turns,tokens,-tokens,cost,-cost,changed_at,-changed_at" doc:"field to sort by, the highest first behind a minus; the latest first if absent"`
 	listing.Page
 }
 
 // ListResult is one page of runs.
 type ListResult struct {
-	Runs       []Result `json:"runs" doc:"the runs, without what they said last"`
+	Runs       []Result `json:"runs" doc:"the runs, without their last messages"`
 	Total      int      `json:"total" doc:"number on all pages"`
 	NextCursor string   `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
@@ -59,7 +59,7 @@ func (r *Record) packageID() string {
 	return r.Name + "@" + r.Version
 }
 
-// matches reports whether a run is one of those that the params choose.
+// matches reports whether the params select a run.
 func (p *ListParams) matches(r *Record, named listing.Finder) bool {
 	switch {
 	case p.Phase != "" && r.Phase != p.Phase, p.Mode != "" && r.Mode != p.Mode,
@@ -70,7 +70,7 @@ func (p *ListParams) matches(r *Record, named listing.Finder) bool {
 	return named.In(r.ID, r.packageID(), r.Workflow, r.Agent, r.Project, r.Model, r.TraceID)
 }
 
-// List shows the caller's runs, and to a manager of a space all of it.
+// List returns the caller's runs, for managers of a space all of its runs.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	named := listing.Find(strings.TrimSpace(p.Find))
 	visible := func(yield func(*Record) bool) {

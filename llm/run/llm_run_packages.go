@@ -16,7 +16,7 @@ var packages = commands.Spec{
 	Example: `{"name":"climate-check"}`,
 }
 
-// PackagesParams choose packages.
+// PackagesParams are the params of llm.run.packages.
 type PackagesParams struct {
 	Name   string `json:"name,omitempty" len:"1-200" doc:"only versions of this package"`
 	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"number at most"`
@@ -54,5 +54,5 @@ func (s *Service) Packages(_ context.Context, call *commands.Call, p PackagesPar
 	return result, nil
 }
 
-// reference names a package and its version.
+// reference is the name of a package with its version, name@version.
 func reference(r *PackageRecord) string { return r.Name + "@" + r.Version }

@@ -32,16 +32,16 @@ type StartParams struct {
 	Package   string             `json:"package,omitempty" len:"1-300" audit:"yes" doc:"name of a package, or name@version; needed but for a chat"`
 	Workflow  string             `json:"workflow,omitempty" len:"1-1024" audit:"yes" doc:"one of the package's workflows, the first by default"`
 	Mode      Mode               `json:"mode,omitempty" enum:"run,agent,chat" audit:"yes" doc:"run executes the workflow, agent talks to an agent of the package, chat to the model alone; run by default, chat without a package"`
-	Agent     string             `json:"agent,omitempty" len:"1-200" audit:"yes" doc:"one of the package's agents: who is talked to, or who acts in steps that name nobody; the first by default"`
+	Agent     string             `json:"agent,omitempty" len:"1-200" audit:"yes" doc:"one of the package's agents: the partner of a conversation, or the actor of steps without an agent; the first by default"`
 	Project   protocol.GroupName `json:"project,omitempty" doc:"group of files, or a folder that the operator has given a name, that is the run's @project; a group of its own by default"`
 	Input     *string            `json:"input,omitempty" len:"0-1000000" doc:"the user's first words"`
 	Variables map[string]any     `json:"variables,omitempty" doc:"variables to start the workflow with"`
 	Tools     []string           `json:"tools,omitempty" len:"0-100" audit:"yes" doc:"patterns of the bridge's tools that the run may use, such as thermostat.*; by default those that its package names, in a chat all that its starter may use; commands must be named"`
-	Autopilot bool               `json:"autopilot,omitempty" doc:"have the model decide what it can"`
+	Autopilot bool               `json:"autopilot,omitempty" doc:"have the model decide instead of asking the user where it can"`
 	Model     string             `json:"model,omitempty" len:"1-128" audit:"yes" doc:"name or alias of a language model"`
 	Skill     protocol.SkillID   `json:"skill_id,omitempty" doc:"the skill on whose behalf it runs: the caller's, or one it may act for"`
 	MaxTurns  int                `json:"max_turns,omitempty" range:"1-200" doc:"number of questions to the model without a word of the user; 20 by default"`
-	Expires   int64              `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"time for which a decision about a call of the run is of use; undecided by then the model is told so, and goes on without the call; the bridge's setting if absent, or if that is less"`
+	Expires   int64              `json:"approval_expires_ms,omitempty" range:"1000-7776000000" doc:"time until the approval of a call expires; the model then learns that the call was not approved, and continues without it; the bridge's setting if absent, or if that is less"`
 	Stream    bool               `json:"deltas,omitempty" doc:"send run.delta events while answers are written"`
 }
 
@@ -50,28 +50,28 @@ func (p StartParams) Target() commands.Resource {
 	return commands.Resource{Type: "llm", ID: "run"}
 }
 
-// A Result is a run as callers see it.
+// A Result is a run in the results for callers.
 type Result struct {
 	ID        string               `json:"run_id" doc:"id of the run"`
-	Phase     Phase                `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"state of the work; WaitingApproval: somebody has to agree to a call, and then it goes on by itself"`
+	Phase     Phase                `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"state of the run; WaitingApproval: a call waits for an approval, after which the run continues by itself"`
 	Mode      Mode                 `json:"mode" enum:"run,agent,chat" doc:"kind"`
 	Package   string               `json:"package,omitempty" doc:"the package, name@version"`
 	Workflow  string               `json:"workflow,omitempty" doc:"the workflow"`
 	Agent     string               `json:"agent,omitempty" doc:"the agent"`
 	Project   string               `json:"project" doc:"folder that its @project is"`
-	Code      string               `json:"stop_reason,omitempty" doc:"reason why it stopped, if not because it was done or has a question: ENGINE_… or LLM_…"`
+	Code      string               `json:"stop_reason,omitempty" doc:"code of the stop, ENGINE_… or LLM_…; absent if the run completed or has a question"`
 	Reason    string               `json:"reason,omitempty" doc:"the same in words"`
 	Message   string               `json:"message,omitempty" doc:"last words of the model"`
 	Questions []Question           `json:"questions,omitempty" doc:"question to the user"`
-	Waiting   *parked.WaitingEvent `json:"waiting,omitempty" doc:"in WaitingApproval: what it waits for"`
+	Waiting   *parked.WaitingEvent `json:"waiting,omitempty" doc:"in WaitingApproval: the task and the approval"`
 	Model     string               `json:"model,omitempty" doc:"the language model that was asked for; absent for the default one"`
-	Autopilot bool                 `json:"autopilot,omitempty" doc:"the model decides what it can"`
+	Autopilot bool                 `json:"autopilot,omitempty" doc:"the model decides instead of asking the user where it can"`
 	Turns     int                  `json:"turns" doc:"number of questions to the model"`
 	Tokens    int                  `json:"tokens" doc:"tokens of all questions and answers"`
 	Cost      float64              `json:"cost" doc:"of all answers, in the currency of the configured prices"`
-	TraceID   string               `json:"trace_id,omitempty" doc:"trace of everything it does, in approvals and in the audit"`
-	Space     string               `json:"space_id" doc:"space of who started it"`
-	Owner     string               `json:"principal" doc:"principal who started it"`
+	TraceID   string               `json:"trace_id,omitempty" doc:"trace id of its approvals and audit records"`
+	Space     string               `json:"space_id" doc:"space of the principal that started it"`
+	Owner     string               `json:"principal" doc:"principal that started it"`
 	Started   int64                `json:"started_at" doc:"Unix milliseconds"`
 	Changed   int64                `json:"changed_at" doc:"time at which its phase changed, Unix milliseconds"`
 }
@@ -91,7 +91,7 @@ func (s *Service) result(r *Record) Result {
 	}
 }
 
-// Start starts a run and returns while it goes on.
+// Start starts a run and returns while it runs.
 func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams) (Result, error) {
 	if p.Skill != "" && s.opts.MayActFor != nil {
 		if err := s.opts.MayActFor(ctx, call, string(p.Skill)); err != nil {
@@ -115,7 +115,7 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams)
 	return s.begin(ctx, l, o, word{intent: IntentStart, input: p.Input})
 }
 
-// reserveNew reserves a run that was asked for, and with it its package.
+// reserveNew reserves a new run, and with it its package.
 func (s *Service) reserveNew(ctx context.Context, call *commands.Call, p *StartParams) (*live, error) {
 	s.refer.RLock()
 	defer s.refer.RUnlock()
@@ -126,7 +126,7 @@ func (s *Service) reserveNew(ctx context.Context, call *commands.Call, p *StartP
 	return s.reserve(r, 0)
 }
 
-// roomFor refuses who keeps too many runs.
+// roomFor returns an error if a principal, or the bridge, has too many runs.
 func (s *Service) roomFor(who *protocol.Principal) error {
 	if s.opts.Runs.Len() < s.opts.MaxRuns/4 {
 		return nil
@@ -143,7 +143,7 @@ func (s *Service) roomFor(who *protocol.Principal) error {
 	return nil
 }
 
-// draft is the record of a run that was asked for.
+// draft returns the record of a new run.
 func (s *Service) draft(ctx context.Context, call *commands.Call, p *StartParams) (*Record, error) {
 	id, err := uuid.NewV7() // grows with time, which is the order of llm.run.list
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Service) draft(ctx context.Context, call *commands.Call, p *StartParams
 	return r, s.cast(r, read.Package, p)
 }
 
-// cast says which workflow and which agent of a package a run is of.
+// cast sets the workflow and the agent of a run.
 func (s *Service) cast(r *Record, read *pack.Package, p *StartParams) error {
 	switch {
 	case r.Mode == ModeRun:
@@ -209,7 +209,7 @@ func workflowNames(p *pack.Package) []string {
 	return names
 }
 
-// prepare makes the folder of a run and puts its workflow at its beginning.
+// prepare opens a new run, with its workflow at the beginning.
 func (s *Service) prepare(ctx context.Context, r *Record, variables map[string]any) (*opened, error) {
 	if err := s.shelf.make(r.ID); err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (s *Service) prepare(ctx context.Context, r *Record, variables map[string]a
 	return o, nil
 }
 
-// atTheBeginning writes the workflow.md that a workflow begins with.
+// atTheBeginning writes the workflow.md of a workflow at its beginning.
 func (s *Service) atTheBeginning(ctx context.Context, w *workspace, variables map[string]any) error {
 	if w.workflow == nil {
 		return nil
@@ -247,7 +247,7 @@ func (s *Service) atTheBeginning(ctx context.Context, w *workspace, variables ma
 	return writeState(ctx, w.mounts.State, text)
 }
 
-// begin has a run go on with what its user says. To an agent, that may be an
+// begin continues a run with the input of its user. For an agent, the input may be an
 // item of its menu.
 func (s *Service) begin(ctx context.Context, l *live, o *opened, w word) (Result, error) {
 	r := l.now()
@@ -270,8 +270,8 @@ func (s *Service) begin(ctx context.Context, l *live, o *opened, w word) (Result
 	return s.result(l.now()), nil
 }
 
-// receive finds out what a word to an agent means. It returns the answer to
-// what needs no model, or changes the word to what the model is to be told.
+// receive handles the input to an agent. It returns a stop for an input that needs no
+// model, or changes the word to the input for the model.
 func (s *Service) receive(ctx context.Context, l *live, o *opened, w *word) (*Stop, error) {
 	a := o.workspace.active
 	if w.input == nil && unanswered(w.talk) {
@@ -302,13 +302,13 @@ func (s *Service) receive(ctx context.Context, l *live, o *opened, w *word) (*St
 	return nil, nil
 }
 
-// unanswered reports whether the model has still to say something.
+// unanswered reports whether the last message is not the model's.
 func unanswered(talk []chat.Message) bool {
 	return len(talk) > 0 && talk[len(talk)-1].Role != chat.Assistant
 }
 
-// enterWorkflow makes of a conversation with an agent the run of a workflow
-// that its menu has.
+// enterWorkflow turns a conversation with an agent into the run of a workflow of its
+// menu.
 func (s *Service) enterWorkflow(ctx context.Context, l *live, o *opened, w *word, item *pack.MenuItem) (*Stop, error) {
 	flow := o.workspace.pkg.WorkflowOf(item)
 	if flow == nil {

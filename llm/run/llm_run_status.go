@@ -34,15 +34,15 @@ type StatusResult struct {
 	Result
 	Node      string              `json:"current_node_id,omitempty" doc:"step it is in"`
 	Completed []string            `json:"steps_completed,omitempty" doc:"steps that are done"`
-	Next      []NextStep          `json:"allowed_next,omitempty" doc:"stations to which it can go from there"`
+	Next      []NextStep          `json:"allowed_next,omitempty" doc:"steps to which it can go from there"`
 	Variables map[string]any      `json:"variables,omitempty" doc:"variables of the workflow"`
 	Decisions []pack.LoggedChoice `json:"decision_log,omitempty" doc:"decisions that were taken"`
 	Artifacts []string            `json:"artifacts,omitempty" doc:"files that were made"`
-	Graph     *Graph              `json:"graph,omitempty" doc:"the steps of the workflow, if they were asked for"`
-	Trouble   string              `json:"state_error,omitempty" doc:"reason why none of these can be told"`
+	Graph     *Graph              `json:"graph,omitempty" doc:"the steps of the workflow, if requested"`
+	Trouble   string              `json:"state_error,omitempty" doc:"reason why these fields cannot be given"`
 }
 
-// A Graph is the steps of a workflow and the ways between them.
+// A Graph holds the steps of a workflow and the edges between them.
 type Graph struct {
 	Entry string `json:"entry_node_id" doc:"step it begins with"`
 	Nodes []Node `json:"nodes" doc:"its steps"`
@@ -58,7 +58,7 @@ type Node struct {
 	Agent string        `json:"agent_id,omitempty" doc:"the agent that acts there; absent for that of the run"`
 }
 
-// An Edge is a way from one step to another.
+// An Edge is an edge from one step to another.
 type Edge struct {
 	From string `json:"from" doc:"the step it begins at"`
 	NextStep
@@ -68,18 +68,18 @@ type Edge struct {
 type NextStep struct {
 	To        string `json:"to" doc:"the step"`
 	Label     string `json:"label" doc:"the way there"`
-	Default   bool   `json:"is_default,omitempty" doc:"it is meant if nothing speaks for another"`
+	Default   bool   `json:"is_default,omitempty" doc:"the step by default"`
 	Condition string `json:"condition_text,omitempty" doc:"condition for going there"`
 }
 
-// Status shows a run.
+// Status returns the status of a run.
 func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParams) (StatusResult, error) {
 	if _, _, err := s.lookup(call.Principal, p.Run); err != nil {
 		return StatusResult{}, err
 	}
 	wait := time.Duration(p.Wait) * time.Millisecond
 	if left := time.Until(call.Deadline) - time.Second; left < wait {
-		wait = max(left, 0) // better the phase it is in than no answer
+		wait = max(left, 0) // the current phase instead of a timeout
 	}
 	until := time.Now().Add(wait)
 	for {
@@ -90,7 +90,7 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParam
 		p.Wait = max(int(time.Until(until)/time.Millisecond), 0)
 		if l == nil && r.Phase == WaitingApproval && p.Wait > 0 {
 			_ = call.Park(ctx, func(ctx context.Context) error { return s.awaitDecision(ctx, p.Run, until) })
-			until = time.Now() // that it goes on is worth an answer
+			until = time.Now() // the change ends the wait
 			continue
 		}
 		if l != nil || !s.isElsewhere(r) {
@@ -104,18 +104,18 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParam
 		switch {
 		case err == nil || !unreachable(err):
 			return there, err
-		case p.Wait == 0: // it will go on elsewhere, and this is how far it was
+		case p.Wait == 0: // another bridge will resume it; the last stored state
 			return s.statusHere(ctx, p)
 		}
 		_ = call.Park(ctx, func(ctx context.Context) error { return waitFor(ctx, nil, min(time.Until(until), lookAgain)) })
 	}
 }
 
-// lookAgain is the time between looks at a run whose bridge has ended, until another
+// lookAgain is the interval of looks at a run whose bridge has ended, until another one
 // has taken it over.
 const lookAgain = 250 * time.Millisecond
 
-// statusHere shows a run as this process knows it.
+// statusHere returns the status of a run by the knowledge of this process.
 func (s *Service) statusHere(ctx context.Context, p StatusParams) (StatusResult, error) {
 	l := s.find(p.Run)
 	r, revision, ok := s.opts.Runs.Get(p.Run)
@@ -125,7 +125,7 @@ func (s *Service) statusHere(ctx context.Context, p StatusParams) (StatusResult,
 	case !ok:
 		return StatusResult{}, noRun(p.Run)
 	case r.Phase == Running:
-		revision = 0 // its files change without it
+		revision = 0 // the files change without a new revision
 	}
 	result := StatusResult{Result: s.result(r)}
 	if r.Mode == ModeRun {
@@ -147,7 +147,7 @@ func (s *Service) awaitDecision(ctx context.Context, id string, until time.Time)
 	return waitFor(ctx, changed, time.Until(until))
 }
 
-// draw tells the steps of a run's workflow.
+// draw adds the graph of a run's workflow to the status.
 func (s *Service) draw(ctx context.Context, r *Record, result *StatusResult) {
 	w, err := s.workflow(ctx, r)
 	if err != nil {
@@ -179,7 +179,7 @@ func waitFor(ctx context.Context, done <-chan struct{}, d time.Duration) error {
 	return ctx.Err()
 }
 
-// where tells the position of a run.
+// where adds the position of a run to the status.
 func (s *Service) where(ctx context.Context, r *Record, live bool, revision uint64, result *StatusResult) {
 	at, err := s.positionOf(ctx, r, live, revision)
 	if err != nil {

@@ -26,7 +26,7 @@ var traceRun = commands.Spec{
 type TraceParams struct {
 	Run   string `json:"run_id" len:"1-64" doc:"the run"`
 	After int    `json:"after,omitempty" range:"0-1000000" doc:"only turns after this one; next_after of the page before"`
-	Limit int    `json:"limit,omitempty" range:"1-1000" default:"200" doc:"number of turns at most"`
+	Limit int    `json:"limit,omitempty" range:"1-1000" default:"200" doc:"greatest number of turns"`
 }
 
 // Target implements [commands.Targeter].
@@ -39,19 +39,19 @@ type TraceResult struct {
 	NextAfter int    `json:"next_after,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
-// A Span is one thing that a run did.
+// A Span is one turn or one call of a run.
 type Span struct {
-	ID       string     `json:"id" doc:"C03 for the third turn, C03.1 for the first call of its answer; as message_id of the events of the run"`
+	ID       string     `json:"id" doc:"C03 for the third turn, C03.1 for the first call of its answer; equal to message_id in the events of the run"`
 	Parent   string     `json:"parent,omitempty" doc:"the turn of a call"`
 	Kind     string     `json:"kind" enum:"model,tool" doc:"model for a turn, tool for a call"`
 	Name     string     `json:"name,omitempty" doc:"name of the model or of the tool; absent for a model that has not answered"`
 	Provider string     `json:"provider,omitempty" doc:"provider that runs the model"`
 	Node     string     `json:"node_id,omitempty" doc:"step that the run was in"`
-	State    string     `json:"state" enum:"running,ok,failed,unknown" doc:"running; ok; failed; unknown if the bridge stopped before it ended"`
+	State    string     `json:"state" enum:"running,ok,failed,unknown" doc:"running; ok; failed; unknown if the bridge stopped before the end"`
 	Code     fault.Code `json:"code,omitempty" doc:"reason why it failed"`
 	CallID   string     `json:"call_id,omitempty" doc:"id of the call, as in approvals and in the audit"`
 	About    string     `json:"about,omitempty" doc:"the beginning of the arguments"`
-	At       int64      `json:"at" doc:"time at which it began, Unix milliseconds; of a call whose beginning is not known the time at which the model had answered"`
+	At       int64      `json:"at" doc:"time at which it began, Unix milliseconds; of a call without a known beginning the time of the model's answer"`
 	TookMS   float64    `json:"took_ms" doc:"milliseconds it took; 0 while it runs"`
 	Input    int        `json:"input_tokens,omitempty" doc:"tokens of the question"`
 	Output   int        `json:"output_tokens,omitempty" doc:"tokens of the answer"`
@@ -66,7 +66,7 @@ const (
 	modelSpan, toolSpan = "model", "tool"
 )
 
-// Trace shows the spans of a run, of the turn under way too.
+// Trace returns the spans of a run, including the turn under way.
 func (s *Service) Trace(ctx context.Context, call *commands.Call, p TraceParams) (TraceResult, error) {
 	r, l, err := s.lookup(call.Principal, p.Run)
 	if err != nil {
@@ -82,7 +82,8 @@ func (s *Service) Trace(ctx context.Context, call *commands.Call, p TraceParams)
 	return s.traceHere(ctx, p)
 }
 
-// traceHere shows the spans of a run, of the turn under way if it goes on here.
+// traceHere returns the spans of a run, including the turn under way if the run runs
+// here.
 func (s *Service) traceHere(ctx context.Context, p TraceParams) (TraceResult, error) {
 	var now underWay
 	if l := s.find(p.Run); l != nil {
@@ -97,7 +98,7 @@ func (s *Service) traceHere(ctx context.Context, p TraceParams) (TraceResult, er
 	if n > 0 {
 		t.take(n-1, all.turns[n-1])
 	}
-	if now.n > n { // its model has not answered yet
+	if now.n > n { // the model has not answered yet
 		t.room(n, func() { t.add(now.asked()) })
 		n = now.n
 	}
@@ -112,7 +113,7 @@ type tracing struct {
 	result       TraceResult
 }
 
-// room has a turn added if it is on the page.
+// room calls add if turn i is on the page.
 func (t *tracing) room(i int, add func()) {
 	switch {
 	case i < t.after || t.result.NextAfter > 0:
@@ -138,7 +139,7 @@ func (t *tracing) take(i int, turn *toldTurn) {
 	})
 }
 
-// span is a turn as a span.
+// span returns the span of a turn.
 func (t *toldTurn) span() Span {
 	s := Span{
 		ID: turnID(t.N), Kind: modelSpan, Name: t.Model, Provider: t.Provider, Node: t.Node, State: spanOK, Code: t.Failure,
@@ -150,8 +151,8 @@ func (t *toldTurn) span() Span {
 	return s
 }
 
-// call is a call of an answer as a span: as it ended, as it stands, or as it was
-// when the bridge stopped.
+// call returns the span of a call: ended, running, or unknown after a stop of the
+// bridge.
 func (t *tracing) call(turn *toldTurn, of *Span, j int, c *chat.ToolCall) Span {
 	s := Span{
 		ID: fmt.Sprintf("%s.%d", of.ID, j+1), Parent: of.ID, Kind: toolSpan, Name: c.Name, Node: of.Node, CallID: c.ID,
@@ -176,7 +177,7 @@ func (t *tracing) call(turn *toldTurn, of *Span, j int, c *chat.ToolCall) Span {
 	return s
 }
 
-// ended is the span of a call when it is known what came of it.
+// ended returns the span of a call with its result.
 func (s Span) ended(r *ToolRun) Span {
 	s.State, s.TookMS, s.Replayed = spanOK, r.DurationMS, r.Replayed
 	if !r.At.IsZero() {
@@ -201,7 +202,7 @@ type callUnderWay struct {
 	at time.Time // when it began
 }
 
-// asked is the span of a turn whose model has not answered.
+// asked returns the span of a turn without an answer.
 func (u *underWay) asked() Span {
 	return Span{ID: turnID(u.n), Kind: modelSpan, Node: u.node, State: spanRunning, At: u.at.UnixMilli()}
 }
@@ -214,7 +215,7 @@ func (l *live) underWay() underWay {
 	return u
 }
 
-// heard takes note of an event of the run. l.mu is held.
+// heard updates the turn under way by an event of the run. The caller holds l.mu.
 func (l *live) heard(data any, now time.Time) {
 	switch e := data.(type) {
 	case turnEvent:

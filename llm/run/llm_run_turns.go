@@ -34,10 +34,11 @@ type TurnsResult struct {
 	NextAfter int    `json:"next_after,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
-// maxPage bounds a page of turns, in bytes, as far as one turn allows.
+// maxPage is the greatest size of a page of turns, in bytes; a page has at least one
+// turn.
 const maxPage = 512 << 10
 
-// Turns shows the turns of a run.
+// Turns returns the turns of a run.
 func (s *Service) Turns(ctx context.Context, call *commands.Call, p TurnsParams) (TurnsResult, error) {
 	r, _, err := s.lookup(call.Principal, p.Run)
 	if err != nil {
@@ -55,7 +56,7 @@ func (s *Service) Turns(ctx context.Context, call *commands.Call, p TurnsParams)
 	return page.result, nil
 }
 
-// A page takes the turns that fit on it, in their order.
+// A page collects the turns that fit on it, in their order.
 type page struct {
 	after, limit int
 	size         int
@@ -77,7 +78,7 @@ func (p *page) take(i int, t *toldTurn) {
 	p.result.Turns = append(p.result.Turns, turn)
 }
 
-// size is about how many bytes a turn takes.
+// size is the approximate size of a turn, in bytes.
 func (t *Turn) size() int {
 	n := len(t.Response.Assistant)
 	for _, m := range t.Request.Messages {

@@ -22,15 +22,16 @@ type logBook struct {
 
 	mu      sync.Mutex
 	last    uint64             // number of the last record
-	groups  int                // so far
-	lost    error              // why nothing can be added any more
-	pages   []byte             // of the diary, to be kept
-	changes []piece            // of files, to be kept
-	dropped []piece            // that the changes have replaced
+	groups  int                // number of groups so far
+	lost    error              // error after which no record can be added
+	pages   []byte             // of the diary, not stored yet
+	changes []piece            // of files, not stored yet
+	dropped []piece            // replaced by the changes
 	files   map[string][]piece // the pieces of each file
 }
 
-// read makes the mark that takes the run, and reads all before it.
+// read writes the mark by which this process takes the run, and reads all records
+// before it.
 func (b *logBook) read(ctx context.Context, yield func(io.Reader) error) error {
 	each := func(at uint64, record []byte) error {
 		b.last = at
@@ -60,7 +61,7 @@ func (b *logBook) read(ctx context.Context, yield func(io.Reader) error) error {
 	}
 }
 
-// take takes in a record of the log.
+// take applies a record of the log.
 func (b *logBook) take(record []byte, yield func(io.Reader) error) error {
 	if len(record) == 0 {
 		return errors.New("a record without a kind")
@@ -93,7 +94,7 @@ func (b *logBook) take(record []byte, yield func(io.Reader) error) error {
 	return yield(bytes.NewReader(pages))
 }
 
-// heard takes in a mark.
+// heard checks the mark of another process.
 func (b *logBook) heard(mark []byte) error {
 	claim, size := binary.Uvarint(mark)
 	if size <= 0 {
@@ -107,7 +108,7 @@ func (b *logBook) heard(mark []byte) error {
 
 func (b *logBook) cut(size int64) error { return nil } // records are whole
 
-// maxPending bounds the pages that wait to be kept with later ones, in bytes.
+// maxPending bounds the pages that wait for the next flush, in bytes.
 const maxPending = 1 << 20
 
 // add implements [book].
@@ -123,7 +124,7 @@ func (b *logBook) add(ctx context.Context, page []byte, when when) error {
 	}
 	err := b.flush(ctx)
 	if err != nil && b.lost == nil {
-		b.pages = b.pages[:len(b.pages)-len(page)] // it was not added
+		b.pages = b.pages[:len(b.pages)-len(page)] // take back the failed addition
 	}
 	return err
 }
@@ -134,8 +135,8 @@ const (
 	firstFlushPause, longestFlushPause = 50 * time.Millisecond, 2 * time.Second
 )
 
-// flush keeps the pending pages and changes. While the store is away it waits, until
-// ctx ends or the service closes. b.mu is held.
+// flush stores the pending pages and changes. While the store is unavailable it waits,
+// until ctx ends or the service closes. The caller holds b.mu.
 func (b *logBook) flush(ctx context.Context) error {
 	if len(b.pages) == 0 && len(b.changes) == 0 || b.lost != nil {
 		return b.lost
@@ -169,8 +170,8 @@ func (b *logBook) flush(ctx context.Context) error {
 	}
 }
 
-// pass passes over marks that earlier owners of the run have made late. Anything
-// else means that the run is another bridge's now.
+// pass skips late marks of earlier owners of the run. Any other record means that
+// another bridge owns the run now.
 func (b *logBook) pass(ctx context.Context) error {
 	last, err := b.log.Read(ctx, b.id, b.last, func(_ uint64, record []byte) error {
 		if len(record) == 0 || record[0] != recordMark {
@@ -189,7 +190,7 @@ func (b *logBook) pass(ctx context.Context) error {
 	return nil
 }
 
-// until is ctx, ended also some time after another has.
+// until returns ctx, which also ends a while after another context.
 func until(ctx, other context.Context, late time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(other, func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 )
 
-// made notes a change of a file, and returns the pieces that it has replaced.
+// made applies a change of a file, and returns the pieces that it has replaced.
 func (b *logBook) made(p piece) (replaced []piece) {
 	if p.op == opAppend {
 		b.files[p.path] = append(b.files[p.path], p)
@@ -75,19 +75,19 @@ func (b *logBook) state(ctx context.Context) (mount.FS, error) {
 	return &loggedFolder{folder, b}, nil
 }
 
-// onlyBlobs are the pieces that have to be remembered to be removed.
+// onlyBlobs returns the pieces with blobs, which must be removed later.
 func onlyBlobs(pieces []piece) []piece {
 	return slices.DeleteFunc(pieces, func(p piece) bool { return p.op != opBlob })
 }
 
-// change notes a change of a file, to be kept with the next entry of the diary.
+// change records a change of a file, to be stored with the next entry of the diary.
 func (b *logBook) change(p piece) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost != nil {
 		return b.lost
 	}
-	if p.op != opAppend { // earlier changes of the same turn are of no use
+	if p.op != opAppend { // it replaces earlier changes of the same turn
 		b.changes = slices.DeleteFunc(b.changes, func(c piece) bool {
 			if c.path != p.path {
 				return false
@@ -108,7 +108,8 @@ type loggedFolder struct {
 	book *logBook
 }
 
-// maxInline bounds a file that stands in the log itself, in bytes.
+// maxInline is the greatest size of a file in the log itself, in bytes; larger ones are
+// blobs.
 const maxInline = 16 << 10
 
 // Write implements [mount.FS].
@@ -130,7 +131,7 @@ func (f *loggedFolder) Write(ctx context.Context, path string, data []byte, o mo
 	return err
 }
 
-// blob keeps the data of a write by itself.
+// blob stores the data of a write as a blob.
 func (b *logBook) blob(ctx context.Context, path string, data []byte) (piece, error) {
 	id, err := uuid.NewV7()
 	if err != nil {

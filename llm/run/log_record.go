@@ -22,7 +22,7 @@ const (
 	recordGroup = 'g'
 )
 
-// encode makes a record of the pending pages and changes.
+// encode returns a record with the pending pages and changes.
 func (b *logBook) encode() ([]byte, error) {
 	record := binary.AppendUvarint([]byte{recordGroup}, uint64(len(b.pages)))
 	record = append(record, b.pages...)
@@ -39,7 +39,7 @@ func (b *logBook) encode() ([]byte, error) {
 	return append(record, sealed...), err
 }
 
-// replay takes in changes of files.
+// replay applies the changes of files in a record.
 func (b *logBook) replay(plain []byte) error {
 	for len(plain) > 0 {
 		p := piece{op: plain[0]}

@@ -25,7 +25,7 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 			Name: "aibridge_run_turns_total", Help: "Questions that runs have asked language models.",
 		}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "aibridge_run_calls_total", Help: "Calls of tools by runs, by what became of them.",
+			Name: "aibridge_run_calls_total", Help: "Calls of tools by runs, by outcome.",
 		}, []string{"result"}),
 		took: semconv.Seconds("gen_ai_workflow_duration_seconds", "Time of runs from where they are taken up until they rest, by OpenTelemetry's conventions.", "error_type"),
 	}

@@ -15,17 +15,16 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A bridge that has its runs to itself has them in folders, a bridge of a cluster in
-// logs. Runs in the other form, and those of a restored backup, are moved when it
-// starts.
+// A bridge without a cluster stores its runs in folders, a bridge of a cluster in logs.
+// Runs in the other form, and those of a restored backup, are converted at the start.
 
-// movedDiary is the name of the diary in a folder once the run is in a log. It goes
-// with the folder.
+// movedDiary is the name of the diary in a folder once the run is in a log. It is
+// removed with the folder.
 const movedDiary = "diary.moved"
 
 func (f folders) movedOf(id string) string { return filepath.Join(f.of(id), movedDiary) }
 
-// restored are the folders where backups put logs and blobs.
+// restored is the folder in which a backup has put logs or blobs.
 func (f folders) restored(kind string) string { return filepath.Join(f.dir, kind) }
 
 const (
@@ -39,8 +38,7 @@ func (s *Service) isMoved(id string) bool {
 	return err == nil
 }
 
-// move puts the runs and packages of this disk where all bridges have them. It can
-// be done again at any time, and does nothing then.
+// move converts the runs and packages of this disk to logs and blobs. It is idempotent.
 func (s *Service) move(ctx context.Context) error {
 	dir := folders{s.opts.Dir}
 	err := each(dir.restored(restoredBlobs), func(name, path string) error {
@@ -67,8 +65,8 @@ func (s *Service) move(ctx context.Context) error {
 	return s.movePackages(ctx)
 }
 
-// each calls do for the files of a folder, if it is there, and removes those that
-// are done.
+// each calls do for each file of a folder, if the folder exists, and removes the file
+// after success.
 func each(dir string, do func(name, path string) error) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +96,8 @@ func (s *Service) moveLog(ctx context.Context, id, path string) error {
 	})
 }
 
-// readRecords reads the records of a log in a backup: each with its length in four
-// bytes before it.
+// readRecords reads the records of a log in a backup, each preceded by its length in
+// four bytes.
 func readRecords(path string, yield func(record []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -123,7 +121,7 @@ func readRecords(path string, yield func(record []byte) error) error {
 	}
 }
 
-// moveFolders puts the runs that are in folders into logs.
+// moveFolders converts the runs in folders to logs.
 func (s *Service) moveFolders(ctx context.Context) error {
 	dir := folders{s.opts.Dir}
 	entries, err := os.ReadDir(dir.restored("runs"))
@@ -145,8 +143,8 @@ func (s *Service) moveFolders(ctx context.Context) error {
 	return err
 }
 
-// moveFolder makes the log of a run from its folder. A log that is there already is
-// of an attempt that was interrupted, and made anew.
+// moveFolder makes the log of a run from its folder. An existing log is that of an
+// interrupted attempt, and replaced.
 func (s *Service) moveFolder(ctx context.Context, dir folders, id string) error {
 	diary, err := os.ReadFile(dir.diaryOf(id))
 	if err != nil {
@@ -171,14 +169,14 @@ func (s *Service) moveFolder(ctx context.Context, dir folders, id string) error 
 	return os.Rename(dir.diaryOf(id), dir.movedOf(id))
 }
 
-// whole cuts off the half of an entry that a crash has left at the end of a diary.
+// whole cuts off an incomplete entry that a crash has left at the end of a diary.
 func (s *Service) whole(diary []byte, id string) ([]byte, error) {
 	d := &sealedDiary{purpose: "run/" + id, sealer: s.opts.Sealer}
 	err := d.read(strings.NewReader(string(diary)), func(*entry) {})
 	return diary[:d.size], err
 }
 
-// adopt notes all files of a folder, to be kept.
+// adopt records all files of a folder as changes.
 func (b *logBook) adopt(ctx context.Context, dir folders) error {
 	folder, err := mount.OpenCopy(dir.stateOf(b.id))
 	if err != nil {
@@ -203,10 +201,10 @@ func (b *logBook) adopt(ctx context.Context, dir folders) error {
 	return errors.Join(err, failed)
 }
 
-// maxAdopted bounds a file of a run that is moved, in bytes.
+// maxAdopted is the greatest size of a file that is converted, in bytes.
 const maxAdopted = 1 << 30
 
-// movePackages puts the packages of this disk where all bridges have them.
+// movePackages copies the packages of this disk to the blobs.
 func (s *Service) movePackages(ctx context.Context) error {
 	needed := s.referredTo()
 	zips, err := s.library.before(s.opts.Now().Add(fresh)) // all
@@ -219,7 +217,7 @@ func (s *Service) movePackages(ctx context.Context) error {
 			return err
 		}
 		if sha(zip) != sum {
-			continue // damaged, and said so when it is needed
+			continue // damaged; an error appears at its use
 		}
 		if err := s.opts.Blobs.Put(ctx, packageBlobs+sum, zip); err != nil {
 			return err
@@ -229,8 +227,8 @@ func (s *Service) movePackages(ctx context.Context) error {
 	return err
 }
 
-// unpack makes folders of the logs and packages that a backup of a cluster has left
-// on the disk of a bridge that has its runs to itself.
+// unpack converts the logs and packages of a cluster's backup to folders, for a bridge
+// without a cluster.
 func (s *Service) unpack(ctx context.Context) {
 	dir := folders{s.opts.Dir}
 	err := each(dir.restored(restoredLogs), func(id, path string) error {
@@ -243,7 +241,7 @@ func (s *Service) unpack(ctx context.Context) {
 		err = each(dir.restored(restoredBlobs), func(name, path string) error {
 			sum, ok := strings.CutPrefix(blobNamed(name), packageBlobs)
 			if !ok {
-				return nil // a file, which is in the folder of its run by now
+				return nil // a file of a run, which unpackLog has written
 			}
 			zip, err := os.ReadFile(path)
 			if err == nil {
@@ -257,7 +255,7 @@ func (s *Service) unpack(ctx context.Context) {
 	}
 }
 
-// unpackLog makes a folder of a log.
+// unpackLog converts a log to a folder.
 func (s *Service) unpackLog(ctx context.Context, dir folders, id, path string) error {
 	l := &logs{folders: dir, log: restoredLog{path}, blobs: restoredBlob{dir: dir.restored(restoredBlobs)}, sealer: s.opts.Sealer, ctx: ctx, logger: s.opts.Log, pause: pause}
 	b := l.peek(ctx, id).(*logBook)

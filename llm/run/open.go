@@ -12,10 +12,10 @@ import (
 // folder is the folder of a run's files on this disk.
 func (s *Service) folder(id string) string { return folders{s.opts.Dir}.of(id) }
 
-// stateFolder is the folder of its @state.
+// stateFolder is the folder of a run's @state.
 func (s *Service) stateFolder(id string) string { return folders{s.opts.Dir}.stateOf(id) }
 
-// opened is a run with all that its engine needs.
+// opened holds everything that the engine of a run needs.
 type opened struct {
 	workspace *workspace
 	diary     *sealedDiary
@@ -33,16 +33,16 @@ func (o *opened) close() error {
 	}
 	for _, m := range []mount.FS{o.workspace.mounts.State, o.workspace.mounts.Project} {
 		if c, ok := m.(io.Closer); ok {
-			_ = c.Close() // its writes are kept already
+			_ = c.Close() // its writes are durable already
 		}
 	}
 	return err
 }
 
-// open gets a run's things together.
+// open opens the workspace and the diary of a run, and reads the diary.
 func (s *Service) open(ctx context.Context, r *Record, claim uint64) (*opened, error) {
 	o := &opened{effects: newEffects(r.ID)}
-	o.story.done = func(int, *toldTurn) {} // they are counted
+	o.story.done = func(int, *toldTurn) {} // only the number of earlier turns is needed
 	book := s.shelf.take(ctx, r.ID, claim)
 	var err error
 	o.diary, err = openDiary(ctx, book, "run/"+r.ID, s.opts.Sealer, func(e *entry) {
@@ -53,12 +53,12 @@ func (s *Service) open(ctx context.Context, r *Record, claim uint64) (*opened, e
 		return nil, err
 	}
 	if o.workspace, err = s.workspace(ctx, r, book); err != nil {
-		return nil, errors.Join(err, o.close()) // as far as it is open
+		return nil, errors.Join(err, o.close()) // close handles a partly opened run
 	}
 	return o, nil
 }
 
-// workspace opens the package, the files and the project that a run works on.
+// workspace opens the package, the files and the project of a run.
 func (s *Service) workspace(ctx context.Context, r *Record, b book) (*workspace, error) {
 	w := &workspace{mode: r.Mode, system: s.policy(r), named: r.Tools != nil, quota: s.opts.Quota}
 	if r.Package != "" {
@@ -86,8 +86,8 @@ func (s *Service) workspace(ctx context.Context, r *Record, b book) (*workspace,
 	return w, nil
 }
 
-// policy is the system's policy for a run, without the tools that its starter took
-// away.
+// policy is the system's policy for a run, restricted to the tools that its starter has
+// named.
 func (s *Service) policy(r *Record) Policy {
 	p := s.opts.Policy
 	if r.Tools != nil {
@@ -99,6 +99,6 @@ func (s *Service) policy(r *Record) Policy {
 // close closes the diary and the files of a run.
 func (s *Service) close(l *live, o *opened) {
 	if err := o.close(); err != nil && !errors.Is(err, errElsewhere) {
-		s.opts.Log.Warn("what a run did last is not kept", "run", l.id, "error", err)
+		s.opts.Log.Warn("the last entries of a run are not stored", "run", l.id, "error", err)
 	}
 }

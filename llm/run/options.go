@@ -19,65 +19,64 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// Options configure a [Service]. Asker, Executor, Runs, Packages, Dir and
-// Sealer are needed.
+// Options configure a [Service]. Asker, Executor, Runs, Packages, Dir and Sealer are
+// required.
 type Options struct {
 	Asker     Asker
 	Executor  Executor
 	Catalogue Catalogue // of the bridge's tools, nil for none
-	// Retriever chooses when there are more tools than a model is offered;
-	// optional, then their words alone decide.
+	// Retriever ranks the tools when there are more than may be offered. Optional;
+	// without it the words of the tools decide.
 	Retriever tools.Retriever
 	Runs      records.Table[Record]
 	Packages  records.Table[PackageRecord]
-	// Current reports whether the tables show the present state; nil if they
-	// always do.
+	// Current reports whether the tables show the current state; nil if they always do.
 	Current func() bool
-	Dir     string // for packages, and for what belongs to each run
+	Dir     string // folder of packages and of the files of runs
 	Sealer  Sealer
 
-	// Logs and Blobs keep the diaries, files and packages of runs for all bridges of
-	// a cluster; Dir has copies then. Both are nil for a bridge that has its runs to
-	// itself.
+	// Logs and Blobs store the diaries, files and packages of runs for all bridges of a
+	// cluster; Dir has copies then. Both are nil without a cluster.
 	Logs  Log
 	Blobs Blobs
-	// Node is this process in the records of runs that it has go on, "" where there
-	// are no others.
+	// Node is the name of this process in the records of its runs, "" without a
+	// cluster.
 	Node string
-	// Heir returns a function that says whether this process is the one to go on with
-	// a run that another has begun, which has ended. It knows of all that have ended
-	// before it was called. Needed with Node.
+	// Heir returns a function that reports whether this process inherits a run of an
+	// ended process. It knows of all processes that ended before the call of Heir.
+	// Required with Node.
 	Heir func(ctx context.Context) (func(node, run string) bool, error)
-	// Elsewhere has another process do one of the [Service.Errands]. Needed with Node.
+	// Elsewhere sends one of the [Service.Errands] to another process. Required with
+	// Node.
 	Elsewhere func(ctx context.Context, node, do string, with, result any) error
 
-	// Grants judges who started runs, before every step of theirs. Nil: their
-	// grants hold for ever.
+	// Grants checks the credentials of runs, before every step. With nil they are valid
+	// for ever.
 	Grants grant.Authority
-	// Project opens a run's @project by the name that its starter gives; without one
-	// it is run-ID. The right to act there is judged each time.
+	// Project opens a run's @project by the name that its starter gives, run-ID by
+	// default. The right to it is checked with each operation.
 	Project func(ctx context.Context, owner grant.Grant, name string) (mount.FS, error)
-	// Fetch reads a file of the VFS, of so many bytes at most.
+	// Fetch reads a file of the VFS of at most so many bytes.
 	Fetch func(ctx context.Context, who *protocol.Principal, group, path string, most int64) ([]byte, error)
-	// MayActFor returns an error if a caller may not speak for a skill.
+	// MayActFor returns the error of a caller that may not act on behalf of a skill.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
 	// Publish sends an event of a run on its topic.
 	Publish func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	Audit   func(Audited)
-	// Approvals are asked about calls that need an approval, which wait for it as
-	// records. Nil: such calls are as the executor's gate says.
+	// Approvals opens the approvals of calls, for which runs wait as records. With nil
+	// the executor's gate handles such calls alone.
 	Approvals Approvals
 
 	Tracer     trace.Tracer   // nil traces nothing
 	Policy     Policy         // of the system
 	Limits     pack.Limits    // of packages
-	Quota      toolhost.Quota // of what a run leaves in files
-	MaxTurns   int            // without a word of the user, default 20
+	Quota      toolhost.Quota // of the files of a run
+	MaxTurns   int            // turns between two inputs of the user, default 20
 	MaxRunning int            // runs at once, default 4096
 	MaxOwn     int            // of these, of one principal, default 2048
-	MaxRuns    int            // that are kept, default 20 000; of one principal a quarter
-	MaxPackage int            // packages that are kept of a space, default 1000
-	Keep       time.Duration  // how long a run is kept that is at rest, default 30 days
+	MaxRuns    int            // stored runs, default 20 000; a quarter of them for one principal
+	MaxPackage int            // stored packages of a space, default 1000
+	Keep       time.Duration  // retention of runs at rest, default 30 days
 
 	BridgeID   string
 	Log        *slog.Logger

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// prunesAtOnce bounds how many folders one round removes, so that stopping
-// has not to wait for long.
+// prunesAtOnce is the greatest number of folders that one round removes, so that a stop
+// need not wait for long.
 const prunesAtOnce = 1000
 
-// removeOrphans removes the folders of runs that another bridge has forgotten: that
-// bridge removed the shared records of the run, and only its own folder. A run is
-// forgotten when it has been at rest for long and its folder has not been written to
-// since. A folder written to later is kept, whatever the store says: it may belong to
-// another run.
+// removeOrphans removes the folders of runs that another bridge has removed: that
+// bridge deleted the shared records of the run, and only its own folder. A folder is an
+// orphan if it has no record and has not been written to for the retention time. A
+// folder with later writes is kept, even without a record.
 func (s *Service) removeOrphans() {
 	if s.opts.Current != nil && !s.opts.Current() {
 		return
@@ -44,7 +43,7 @@ func (s *Service) removeOrphans() {
 	}
 }
 
-// isOrphan reports whether a folder is of a run that is forgotten.
+// isOrphan reports whether a folder is that of a removed run.
 func (s *Service) isOrphan(id string) bool {
 	if _, _, known := s.opts.Runs.Get(id); known || s.find(id) != nil {
 		return false

@@ -6,8 +6,8 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// fileTools are the tools for a run's files under a policy, with the guard of
-// its workflow.md.
+// fileTools returns the function that makes the file tools of a run under a policy,
+// with the guard of its workflow.md.
 func (w *workspace) fileTools() func(Policy) []*tools.Tool {
 	var graph *pack.Graph
 	if w.workflow != nil {

@@ -13,22 +13,22 @@ type Phase string
 const (
 	Running         Phase = "Running"
 	WaitingUser     Phase = "WaitingUser"
-	WaitingApproval Phase = "WaitingApproval" // for the approval of a call; it goes on by itself
+	WaitingApproval Phase = "WaitingApproval" // for the approval of a call; the run then continues by itself
 	Completed       Phase = "Completed"
 	Failed          Phase = "Failed"
 )
 
-// Mode says what a conversation is.
+// Mode is the kind of a run.
 type Mode string
 
 // The modes.
 const (
 	ModeRun   Mode = "run"   // a workflow is executed
-	ModeAgent Mode = "agent" // one of a package's agents is talked to
-	ModeChat  Mode = "chat"  // the model is talked to, with tools and no agent
+	ModeAgent Mode = "agent" // a conversation with an agent of a package
+	ModeChat  Mode = "chat"  // a conversation with the model, with tools and no agent
 )
 
-// Intent says why a run goes on.
+// Intent is the reason for which a run continues.
 type Intent string
 
 // The intents of a RUN_DIRECTIVE.
@@ -41,10 +41,10 @@ const (
 // A Stop is the reason why a run came to rest.
 type Stop struct {
 	Phase     Phase
-	Code      fault.Code // why, if not because it was done or has a question
-	Reason    string     // in words, "" if there is nothing to say
-	Message   string     // what the model said last
-	Questions []Question // it has asked the user
+	Code      fault.Code // of a failure; "" if the run completed or has a question
+	Reason    string     // description of the failure, or ""
+	Message   string     // last text of the model
+	Questions []Question // open questions to the user
 
 	waits *parking // of WaitingApproval
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// A Policy says which tools a model has, and how much they may do at once. It
-// is the one place where that is decided: what a model is shown and what it
-// can call is what Allows says.
+// A Policy decides which tools a model has, and their limits. Both the offered tools
+// and the callable ones depend on Allows alone.
 type Policy struct {
 	FS  FSPolicy  `json:"fs"`
 	MCP MCPPolicy `json:"mcp"`
@@ -19,25 +18,25 @@ type Policy struct {
 	Tools []string `json:"tools"`
 }
 
-// FSPolicy is about files.
+// FSPolicy is the policy of file tools.
 type FSPolicy struct {
 	Enabled       bool  `json:"enabled"`
 	MaxReadBytes  int64 `json:"max_read_bytes"`
 	MaxWriteBytes int64 `json:"max_write_bytes"`
 }
 
-// MCPPolicy is about tools of MCP servers. No server is allowed but those
-// listed; * is any.
+// MCPPolicy is the policy of tools of MCP servers. Only the listed servers are allowed;
+// * is any.
 type MCPPolicy struct {
 	Enabled        bool     `json:"enabled"`
 	AllowedServers []string `json:"allowed_servers"`
 }
 
-// The limits of a system that says nothing.
+// The default limits.
 const (
 	DefaultMaxRead  = 512 << 10 // bytes that one fs.read returns
 	DefaultMaxWrite = 2 << 20   // bytes that one fs.write writes
-	DefaultMaxTurns = 20        // turns without anybody's word
+	DefaultMaxTurns = 20        // turns between two inputs of the user
 )
 
 // DefaultPolicy allows everything within the default limits.
@@ -77,8 +76,8 @@ func lesser(a, b int64) int64 {
 	return min(a, b)
 }
 
-// common lists what both lists of patterns have. Where one has a pattern that
-// another's is within, that is what they have in common.
+// common returns the intersection of two lists of patterns: equal patterns, and the
+// narrower one of two patterns of which one covers the other.
 func common(a, b []string) []string {
 	both := []string{}
 	for _, x := range a {
@@ -95,13 +94,13 @@ func common(a, b []string) []string {
 	return slices.Compact(both)
 }
 
-// covers reports whether a pattern means everything that another does.
+// covers reports whether a pattern matches everything that another one does.
 func covers(pattern, other string) bool {
 	prefix, any := strings.CutSuffix(pattern, "*")
 	return any && strings.HasPrefix(other, prefix)
 }
 
-// Sources of tools that policy tells apart.
+// The sources of tools that policies distinguish.
 const (
 	sourceFS      = "fs"
 	sourceUI      = "ui"
@@ -109,12 +108,12 @@ const (
 	mcpPrefix     = "mcp:"
 )
 
-// ownCommands are the commands that no run has as a tool, whatever the policy
-// names: runs would start runs without end, answer themselves and each other,
-// and bring the packages they are made of.
+// ownCommands are the commands that no policy can allow as tools of a run: with them
+// runs could start runs without end, answer themselves and each other, and import their
+// own packages.
 var ownCommands = []string{start.Name, continueRun.Name, importPackage.Name}
 
-// Allows reports whether a tool is there for the model.
+// Allows reports whether the model has a tool.
 func (p Policy) Allows(d *tools.Declaration) bool {
 	switch {
 	case d.Risk == tools.RiskDeny:
@@ -139,7 +138,7 @@ func anyCovers(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return p == name || covers(p, name) })
 }
 
-// text tells a model what it may do.
+// text is the description of the policy for the model.
 func (p Policy) text() string {
 	var b strings.Builder
 	b.WriteString("TOOL_POLICY\n")

@@ -20,22 +20,22 @@ type Record struct {
 	Version   string           `json:"version,omitempty"`
 	Workflow  string           `json:"workflow,omitempty"`
 	Agent     string           `json:"agent,omitempty"`
-	Project   string           `json:"project,omitempty"` // where @project is
+	Project   string           `json:"project,omitempty"` // group or folder of @project
 	Skill     protocol.SkillID `json:"skill,omitempty"`
 	Model     string           `json:"model,omitempty"`
-	Tools     []string         `json:"tools,omitzero"` // nil: as the system says
+	Tools     []string         `json:"tools,omitzero"` // nil: as in the system's policy
 	Autopilot bool             `json:"autopilot,omitempty"`
 	Stream    bool             `json:"stream,omitempty"`
 	MaxTurns  int              `json:"max_turns,omitempty"`
 	TraceID   string           `json:"trace_id,omitempty"`
-	Expires   int64            `json:"approval_expires_ms,omitempty"` // how long its questions may be decided; 0 as the bridge is set
+	Expires   int64            `json:"approval_expires_ms,omitempty"` // time until its approvals expire; 0 for the bridge's setting
 
-	Node    string     `json:"node,omitempty"` // the process that has it go on, "" at rest or where there are no others
+	Node    string     `json:"node,omitempty"` // process that runs it, "" at rest or without a cluster
 	Phase   Phase      `json:"phase"`
-	Waits   *Waits     `json:"waits,omitempty"` // in WaitingApproval, and while that call is made
+	Waits   *Waits     `json:"waits,omitempty"` // in WaitingApproval, and while that call runs
 	Code    fault.Code `json:"code,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
-	Last    []byte     `json:"last,omitempty"` // sealed: what the model said and asked last
+	Last    []byte     `json:"last,omitempty"` // the model's last message and questions, sealed
 	Turns   int        `json:"turns"`
 	Tokens  int        `json:"tokens,omitempty"`
 	Cost    float64    `json:"cost,omitempty"`
@@ -44,13 +44,12 @@ type Record struct {
 	Changed time.Time  `json:"changed"` // of the phase
 }
 
-// visibleTo reports whether a principal may see a run and go on with it. For
-// others it does not exist.
+// visibleTo reports whether a principal may see a run. For others it is not found.
 func (r *Record) visibleTo(who *protocol.Principal) bool {
 	return r.Owner.By(who) || who.Manages(r.Owner.Space)
 }
 
-// MayFollow reports whether a principal may listen to the events of a run.
+// MayFollow reports whether a principal may subscribe to the events of a run.
 func (s *Service) MayFollow(who *protocol.Principal, id protocol.TaskID) bool {
 	r, _, ok := s.opts.Runs.Get(string(id))
 	return ok && r.visibleTo(who)
@@ -62,12 +61,12 @@ type last struct {
 	Questions []Question `json:"questions,omitempty"`
 }
 
-// maxLast bounds the size of the stored last words, in bytes.
+// maxLast is the greatest size of the stored last message and questions, in bytes.
 const maxLast = 128 << 10
 
 func lastPurpose(id string) string { return "run/" + id + "/last" }
 
-// seal keeps what a run said last.
+// seal seals the last message and questions of a run, shortened if need be.
 func (s *Service) seal(id string, l last) []byte {
 	if len(l.Message) > maxLast/2 {
 		l.Message = strings.ToValidUTF8(l.Message[:maxLast/2], "") + "…"
@@ -83,7 +82,7 @@ func (s *Service) seal(id string, l last) []byte {
 	return sealed
 }
 
-// said are the last words of a run.
+// said returns the last message and questions of a run.
 func (s *Service) said(r *Record) (l last) {
 	if len(r.Last) == 0 {
 		return last{}
@@ -93,7 +92,7 @@ func (s *Service) said(r *Record) (l last) {
 		err = json.Unmarshal(raw, &l)
 	}
 	if err != nil {
-		s.opts.Log.Warn("what a run said last cannot be read", "run", r.ID, "error", err)
+		s.opts.Log.Warn("the last message of a run cannot be read", "run", r.ID, "error", err)
 	}
 	return l
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Recover has the runs go on that an earlier process left running. It is
-// called once, when the tables are loaded and the bridge can run commands.
+// Recover resumes the runs that an earlier process left running. Call it once, when the
+// tables are loaded and the bridge can run commands.
 func (s *Service) Recover(ctx context.Context) {
 	s.recovered.Store(s.opts.Now().UnixNano())
 	if s.opts.Logs != nil {
@@ -33,10 +33,10 @@ func (s *Service) Recover(ctx context.Context) {
 	s.beginSweeping()
 }
 
-// TakeOver has runs go on here whose process has ended, as far as this one is its
-// heir, and those of this process that it could not open, or whose end it could not
-// store, while the store was away. It is for bridges that keep runs in logs. Runs on
-// this disk from the time before are put into the logs first.
+// TakeOver resumes the runs of ended processes that this one inherits, and runs of this
+// process that it could not open, or whose end it could not store, during an outage of
+// the store. It is for bridges with logs. It converts runs in folders on this disk to
+// logs first.
 func (s *Service) TakeOver(ctx context.Context) error {
 	if err := s.move(ctx); err != nil {
 		return err
@@ -56,27 +56,27 @@ func (s *Service) TakeOver(ctx context.Context) error {
 			continue
 		}
 		if err := s.resume(ctx, r.ID); err != nil {
-			s.opts.Log.Warn("a run does not go on yet", "run", r.ID, "error", err)
+			s.opts.Log.Warn("a run is not resumed yet", "run", r.ID, "error", err)
 		}
 	}
 	s.lookAtAll()
 	return nil
 }
 
-// youth is for how long after a start devices may not be back yet.
+// youth is the time after a start within which devices may not have reconnected yet.
 const youth = 30 * time.Second
 
-// young reports whether the bridge has just begun.
+// young reports whether the bridge has just started.
 func (s *Service) young() bool {
 	return s.opts.Now().Sub(time.Unix(0, s.recovered.Load())) < youth
 }
 
-// lostEvents is more than a run can have told before the bridge stopped, so
-// that the numbers of its events still rise.
+// lostEvents is more than the number of events that a run can have published since its
+// last record, so that the numbers of its events still rise.
 const lostEvents = 1 << 20
 
-// resume has one run go on that an earlier process left running. It is this one's
-// from the moment on that its record says so.
+// resume resumes one run that an earlier process left running. The run belongs to this
+// process once its record names it.
 func (s *Service) resume(ctx context.Context, id string) error {
 	held, revision, ok := s.opts.Runs.Get(id)
 	if !ok || held.Phase != Running {
@@ -88,7 +88,7 @@ func (s *Service) resume(ctx context.Context, id string) error {
 	}
 	l.seq += lostEvents
 	r := *held
-	if r.Node != s.opts.Node || s.opts.Logs != nil { // that it is this one's is as old as the view
+	if r.Node != s.opts.Node || s.opts.Logs != nil { // the table's view of the owner may be old
 		r.Node = s.opts.Node
 		if err := s.store(ctx, l, &r); err != nil {
 			s.release(l)
@@ -110,7 +110,7 @@ func (s *Service) resume(ctx context.Context, id string) error {
 		e := &engine{}
 		s.settle(l, e.broken(l.ctx, err), r.Turns)
 		return err
-	case o.story.rest != nil: // and the bridge stopped before it knew
+	case o.story.rest != nil: // the bridge stopped before it had stored the rest in the record
 		s.settle(l, o.story.rest.stop(), len(o.story.turns))
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *Service) resume(ctx context.Context, id string) error {
 	return s.launch(ctx, l, o, o.again(ctx))
 }
 
-// later reports whether a run that could not be opened can be a little later.
+// later reports whether an error of opening a run is transient.
 func later(err error) bool {
 	switch protocol.CodeOf(err) {
 	case protocol.StoreUnavailable, protocol.VFSUnavailable, protocol.ShuttingDown:
@@ -129,9 +129,8 @@ func later(err error) bool {
 	return false
 }
 
-// resumeWaiting has a run go on after a restart that stands at a call which waits
-// for an approval, or is made by one. The bridge may have stopped before anybody
-// was asked.
+// resumeWaiting resumes a run at a call that waits for an approval or uses one. The
+// bridge may have stopped before it had opened the approval.
 func (s *Service) resumeWaiting(l *live, o *opened) error {
 	r, wait := *l.now(), o.story.wait
 	if _, settled := s.opts.Approvals.Known(wait.Asks.ID); !settled {
@@ -147,12 +146,12 @@ func (s *Service) resumeWaiting(l *live, o *opened) error {
 	return nil
 }
 
-// decided is the word with which a run goes on after its call has waited.
+// decided is the word of a settled approval.
 func (o *opened) decided() word {
 	return word{wait: o.story.wait, talk: o.story.talk, last: o.story.turns[len(o.story.turns)-1]}
 }
 
-// reopen opens a run for its owner, as far as that may go on with it now.
+// reopen opens a run for its owner, and fails if the owner may not continue it.
 func (s *Service) reopen(ctx context.Context, r *Record, claim uint64) (*opened, error) {
 	if _, err := s.owner(r); err != nil {
 		return nil, err
@@ -174,8 +173,8 @@ func (o *opened) again(ctx context.Context) word {
 	return w
 }
 
-// beginSweeping begins to sweep, and to look after runs that wait, unless the
-// service closes already.
+// beginSweeping starts the sweep and the care of waiting runs, unless the service is
+// closed.
 func (s *Service) beginSweeping() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,12 +198,11 @@ func (s *Service) sweep() {
 	}
 }
 
-// fresh is for how long the zip of a package is left alone, whatever refers to
-// it.
+// fresh is the time for which a new zip of a package stays, even without a reference.
 const fresh = 24 * time.Hour
 
-// tidy forgets the runs that are old, folders of runs that other bridges have
-// forgotten, and the packages that no run needs any more.
+// tidy removes old runs, folders of runs that other bridges have removed, and packages
+// without a reference.
 func (s *Service) tidy() {
 	for _, r := range s.opts.Runs.All() {
 		if s.isOld(r) {
@@ -219,9 +217,8 @@ func (s *Service) tidy() {
 	s.prune(zips)
 }
 
-// Sweep removes packages that nobody needs any more, and the blobs of forgotten
-// runs, from the place that all bridges share, every hour until ctx ends. One bridge
-// of a cluster does that.
+// Sweep removes packages without a reference, and the blobs of removed runs, from the
+// shared store, every hour until ctx ends. One bridge of a cluster runs it.
 func (s *Service) Sweep(ctx context.Context) error {
 	if s.opts.Blobs == nil {
 		return nil
@@ -232,7 +229,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	for {
 		var err error
 		if suspects, err = s.sweepBlobs(ctx, suspects); err != nil && ctx.Err() == nil {
-			s.opts.Log.Warn("what no run needs any more is not removed yet", "error", err)
+			s.opts.Log.Warn("blobs without a reference are not removed yet", "error", err)
 		}
 		select {
 		case <-ticker.C:
@@ -242,8 +239,8 @@ func (s *Service) Sweep(ctx context.Context) error {
 	}
 }
 
-// sweepBlobs removes the suspects, blobs without need in the round before, that
-// still are without, and returns those of this round.
+// sweepBlobs removes the suspects, blobs without a reference in the previous round,
+// that still have none, and returns the suspects of this round.
 func (s *Service) sweepBlobs(ctx context.Context, suspects map[string]bool) (map[string]bool, error) {
 	before := s.opts.Now().Add(-fresh)
 	var old []string
@@ -277,8 +274,8 @@ func (s *Service) sweepBlobs(ctx context.Context, suspects map[string]bool) (map
 	return unneeded, err
 }
 
-// sweepLogs removes the logs of runs that are not there since the round before. A run
-// that begins has a log before it has a record.
+// sweepLogs removes the logs of runs without a record since the previous round. A new
+// run has a log before it has a record.
 func (s *Service) sweepLogs(ctx context.Context, suspects, unneeded map[string]bool) error {
 	all, err := s.opts.Logs.All(ctx)
 	for _, id := range all {
@@ -296,7 +293,8 @@ func (s *Service) sweepLogs(ctx context.Context, suspects, unneeded map[string]b
 	return err
 }
 
-// needsBlob reports whether a package is needed, or the run that a file is of.
+// needsBlob reports whether a blob is a package with a reference, or a file of a run
+// with a record.
 func (s *Service) needsBlob(name string, packages map[string]bool) bool {
 	if sum, ok := strings.CutPrefix(name, packageBlobs); ok {
 		return packages[sum]
@@ -306,8 +304,8 @@ func (s *Service) needsBlob(name string, packages map[string]bool) bool {
 	return ok || s.find(id) != nil
 }
 
-// removeBlob removes a blob without need. If it is needed again meanwhile, it is put
-// back.
+// removeBlob removes a blob without a reference. If it gets one meanwhile, it is stored
+// again.
 func (s *Service) removeBlob(ctx context.Context, name string) error {
 	data, err := s.opts.Blobs.Get(ctx, name)
 	if err != nil {
@@ -327,7 +325,7 @@ func (s *Service) isOld(r *Record) bool {
 	return r.Phase != Running && r.Phase != WaitingApproval && s.opts.Now().Sub(r.Changed) > s.opts.Keep
 }
 
-// forget removes an old run, unless it is being resumed just now.
+// forget removes an old run, unless it is being resumed.
 func (s *Service) forget(old *Record) {
 	l, err := s.reserve(old, 0)
 	if err != nil {
@@ -339,6 +337,6 @@ func (s *Service) forget(old *Record) {
 		return
 	}
 	if err := s.shelf.forget(s.ctx, r.ID); err != nil {
-		s.opts.Log.Warn("what belongs to an old run is not removed yet", "run", r.ID, "error", err)
+		s.opts.Log.Warn("the files of an old run are not removed yet", "run", r.ID, "error", err)
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/aibridge/aibridge/llm/run/pack"
 )
 
-// A destination is the menu item that a word to an agent selects.
+// A destination is the meaning of an input to an agent. The zero value is an input for
+// the model.
 type destination struct {
-	item   *pack.MenuItem   // it means
-	offers []*pack.MenuItem // it may mean; the user is asked which
-	menu   bool             // the menu is asked for
+	item   *pack.MenuItem   // the selected item
+	offers []*pack.MenuItem // several candidates, among which the user must choose
+	menu   bool             // a request for the menu
 } // nothing: it is for the model
 
-// route finds out what a user says to an agent: the number of an item of its
-// menu, its trigger, something close to one of them, or something to talk
-// about.
+// route returns the destination of an input to an agent: an item by its number, by its
+// trigger or by similar words, the menu, or the model.
 func route(a *pack.Agent, input string) destination {
 	items := menuOf(a)
 	said := fold(input)
@@ -42,7 +42,7 @@ func route(a *pack.Agent, input string) destination {
 	return closest(items, said)
 }
 
-// menuOf are the items of an agent's menu that can be chosen here.
+// menuOf returns the items of an agent's menu that can be chosen here.
 func menuOf(a *pack.Agent) []*pack.MenuItem {
 	var items []*pack.MenuItem
 	for i := range a.Menu {
@@ -53,13 +53,13 @@ func menuOf(a *pack.Agent) []*pack.MenuItem {
 	return items
 }
 
-// fold is a text as it is compared.
+// fold normalises a text for comparisons.
 func fold(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
 	return strings.Join(strings.Fields(strings.TrimLeft(text, "*/")), " ")
 }
 
-// triggersOf are all words that choose an item, folded.
+// triggersOf returns all words that choose an item, folded.
 func triggersOf(m *pack.MenuItem) []string {
 	var list []string
 	add := func(text string) {
@@ -84,11 +84,11 @@ func triggersOf(m *pack.MenuItem) []string {
 	return list
 }
 
-// fewWords is the length of a text at most that means an item without being its
-// trigger. Longer ones are talk.
+// fewWords is the greatest number of words of a text that can choose an item without
+// being its trigger. Longer texts are for the model.
 const fewWords = 4
 
-// closest looks for items that a few words may mean.
+// closest returns the items that a few words may stand for.
 func closest(items []*pack.MenuItem, said string) destination {
 	words := wordsOf(said)
 	if len(words) == 0 || len(words) > fewWords {
@@ -119,8 +119,8 @@ func closest(items []*pack.MenuItem, said string) destination {
 	return destination{}
 }
 
-// oneSlip reports whether two words differ by one letter more, less or other,
-// or by two that changed places.
+// oneSlip reports whether two words differ by one inserted, missing or replaced letter,
+// or by two swapped ones.
 func oneSlip(a, b string) bool {
 	x, y := []rune(a), []rune(b)
 	if len(x) > len(y) {
@@ -153,7 +153,7 @@ func containsAll(all, some []string) bool {
 	return true
 }
 
-// menuText shows items of an agent's menu, by the numbers they have in it.
+// menuText is the text of items of an agent's menu, with their numbers in it.
 func menuText(a *pack.Agent, only []*pack.MenuItem) string {
 	var b strings.Builder
 	if only == nil {
@@ -173,7 +173,7 @@ func menuText(a *pack.Agent, only []*pack.MenuItem) string {
 	return strings.TrimSpace(b.String())
 }
 
-// order is the order of an item of a menu to the agent, in words for its model.
+// order is the input to the model for an item of the agent's menu.
 func order(a *pack.Agent, m *pack.MenuItem) string {
 	var b strings.Builder
 	switch {
@@ -201,7 +201,7 @@ func order(a *pack.Agent, m *pack.MenuItem) string {
 	return b.String()
 }
 
-// inPackage is a path of a menu as a model has to write it.
+// inPackage is the path of a menu item in the form for models.
 func inPackage(path string) string {
 	path = line(path)
 	if strings.HasPrefix(path, "@") {

@@ -20,21 +20,21 @@ type Sealer interface {
 	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
-// A sealedDiary is a book of sealed entries: the length of each in four bytes,
-// and the entry, bound to the run and its place in the diary. It is only ever
-// added to. What a crash has left half written at its end is cut off.
+// A sealedDiary is a book of sealed entries: the length of each in four bytes, and the
+// entry, bound to the run and its place in the diary. Entries are only appended. An
+// incomplete entry at the end, left by a crash, is cut off.
 type sealedDiary struct {
 	book    book
 	purpose string
 	sealer  Sealer
 
 	mu    sync.Mutex
-	n     int   // entries so far
-	size  int64 // bytes of them
+	n     int   // number of entries so far
+	size  int64 // bytes of the entries so far
 	tools []chat.Tool
 }
 
-// maxEntry bounds an entry, in bytes.
+// maxEntry is the greatest size of an entry, in bytes.
 const maxEntry = 64 << 20
 
 // errDiary is the error of runs whose diary cannot be read or written.
@@ -42,7 +42,7 @@ func errDiary(cause error) error {
 	return fault.Wrap(fault.Internal, cause, "the record of the run cannot be kept")
 }
 
-// openDiary reads a diary, entry by entry, to go on with it.
+// openDiary reads a diary, entry by entry, and returns it for further entries.
 func openDiary(ctx context.Context, b book, purpose string, sealer Sealer, read func(*entry)) (*sealedDiary, error) {
 	d := &sealedDiary{book: b, purpose: purpose, sealer: sealer}
 	if err := d.readAll(ctx, read); err != nil {
@@ -68,7 +68,7 @@ func (d *sealedDiary) readAll(ctx context.Context, read func(*entry)) error {
 	return err
 }
 
-// read reads all that is whole.
+// read reads all whole entries.
 func (d *sealedDiary) read(r io.Reader, read func(*entry)) error {
 	for {
 		e, n, err := d.next(r)
@@ -84,7 +84,7 @@ func (d *sealedDiary) read(r io.Reader, read func(*entry)) error {
 	}
 }
 
-// next reads the entry after those that were read.
+// next reads the next entry.
 func (d *sealedDiary) next(r io.Reader) (*entry, int64, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -94,7 +94,7 @@ func (d *sealedDiary) next(r io.Reader) (*entry, int64, error) {
 	if n > maxEntry {
 		return nil, 0, fmt.Errorf("an entry of %d bytes", n)
 	}
-	sealed, err := io.ReadAll(io.LimitReader(r, int64(n))) // no more is taken for it than is there
+	sealed, err := io.ReadAll(io.LimitReader(r, int64(n))) // allocates no more than there is to read
 	if err != nil {
 		return nil, 0, err
 	}
@@ -116,8 +116,8 @@ func (d *sealedDiary) next(r io.Reader) (*entry, int64, error) {
 // place in the file.
 func (d *sealedDiary) binding() string { return fmt.Sprintf("%s/%d", d.purpose, d.n) }
 
-// add writes an entry. A lasting one is kept when it returns, with all entries
-// before it. It goes on trying as long as the service works.
+// add writes an entry. With lasts it is durable when add returns, with all entries
+// before it. add repeats failed writes until the service closes.
 func (d *sealedDiary) add(e *entry, lasts bool) error {
 	return d.addWithin(context.Background(), e, lasts)
 }
@@ -169,8 +169,7 @@ func (d *sealedDiary) asked(t *turnEntry) error {
 	return d.add(&entry{Turn: t}, false)
 }
 
-// sameTool reports whether two tools are one. Those of one toolbox share their
-// schemas.
+// sameTool reports whether two tools are equal.
 func sameTool(a, b chat.Tool) bool {
 	return a.Name == b.Name && a.Description == b.Description && string(a.Parameters) == string(b.Parameters)
 }

@@ -10,32 +10,32 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Service keeps packages of workflows and the runs of them. Its methods may
-// be called at the same time by many goroutines.
+// A Service manages packages of workflows and their runs. It is safe for use by many
+// goroutines.
 type Service struct {
 	opts    Options
-	parks   bool // a call that needs an approval waits for it as a record
+	parks   bool // runs wait for approvals as records
 	library library
 	shelf   shelf
-	refer   sync.RWMutex    // read while something comes to refer to a package, written while those are removed that nothing refers to
+	refer   sync.RWMutex    // read-locked while a reference to a package is added, locked while unreferenced packages are removed
 	ctx     context.Context // ends when the service closes
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
 	metrics *metrics
 	pausing func(ctx context.Context, d time.Duration) error
 
-	recovered atomic.Int64 // when the runs were taken up, Unix nanoseconds
+	recovered atomic.Int64 // time of the recovery, Unix nanoseconds
 
 	mu     sync.Mutex
 	closed bool
 	live   map[string]*live
-	ready  []string                   // runs that wait, with their question settled
+	ready  []string                   // waiting runs whose approvals are settled
 	heard  map[string][]chan struct{} // closed when a run that waits for an approval changes
 	stir   chan struct{}
-	own    map[protocol.Party]int // of these
+	own    map[protocol.Party]int // number of live runs by owner
 }
 
-// New makes a service. It follows the tables, so it comes before they are loaded.
+// New returns a service. It follows the tables, so call it before they are loaded.
 // Start it with [Service.Recover].
 func New(o Options) *Service {
 	parks := o.Approvals != nil
@@ -56,7 +56,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Close stops the engines. Runs under way go on after a restart.
+// Close stops the engines. Their runs are resumed after a restart.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

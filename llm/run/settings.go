@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Settings say what workflows may do, and how long they are kept.
+// Settings configure the rights and limits of workflows, and the retention of runs.
 type Settings struct {
 	Turns      int               `yaml:"turns" doc:"number of times that a workflow asks its model without a word of the user"`
 	FS         bool              `yaml:"fs" doc:"let workflows use files: the project, the package and their own"`
@@ -32,7 +32,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Check tells fail the faults of the settings.
+// Check reports the faults of the settings to fail.
 func (r *Settings) Check(fail func(format string, args ...any)) {
 	for _, s := range []struct {
 		name  string

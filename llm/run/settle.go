@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// settle stores the rest of a run, releases the run, and tells it: a listener may
-// have it go on at once.
+// settle stores the rest of a run, releases the run, and then publishes the rest, since
+// a listener may continue the run at once.
 func (s *Service) settle(l *live, stop Stop, turns int) {
 	r := *l.now()
 	waited := r.Waits
@@ -28,9 +28,9 @@ func (s *Service) settle(l *live, stop Stop, turns int) {
 		}
 		s.release(l)
 		if !errors.Is(err, errElsewhere) {
-			s.resumeLater(r.ID) // its diary says that it waits
+			s.resumeLater(r.ID) // the diary has its waitEntry
 		}
-		return // or it comes to rest there
+		return // with errElsewhere the other bridge stores its rest
 	}
 	l.mu.Lock()
 	l.record = &r
@@ -47,7 +47,7 @@ func (s *Service) settle(l *live, stop Stop, turns int) {
 	s.tell(l, eventPhase, phaseEvent{stop.Phase, stop.Code, stop.Reason, stop.Message, stop.Questions, waits})
 	if waits != nil {
 		s.tell(l, eventWaiting, waits)
-		s.settled(r.ID) // it may be already
+		s.settled(r.ID) // the approval may be settled already
 	}
 }
 
@@ -56,8 +56,8 @@ const (
 	keepTime  = 10 * time.Second
 )
 
-// keep stores a record, and tries for a while if the store is away: the run
-// would be begun again after a restart.
+// keep stores a record. It repeats failed writes for a while, since without the record
+// the run would be resumed after a restart.
 func (s *Service) keep(l *live, r *Record) error {
 	wait := 100 * time.Millisecond
 	for n := 1; ; n++ {
@@ -75,8 +75,8 @@ func (s *Service) keep(l *live, r *Record) error {
 	}
 }
 
-// store makes r the record of a reserved run, unless it was changed meanwhile, as a
-// bridge does that goes on with the run.
+// store makes r the record of a reserved run. The error is errElsewhere if another
+// bridge has changed the record meanwhile.
 func (s *Service) store(ctx context.Context, l *live, r *Record) error {
 	l.mu.Lock()
 	held := l.revision
@@ -93,7 +93,7 @@ func (s *Service) store(ctx context.Context, l *live, r *Record) error {
 		if !ok || !records.Same(there, r) {
 			return errElsewhere
 		}
-		revision, err = at, nil // it was stored, and not confirmed
+		revision, err = at, nil // the write succeeded without a confirmation
 	}
 	if err != nil && revision == 0 { // with a revision it is stored, although the bridge does not see it yet
 		return err

@@ -12,53 +12,52 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 )
 
-// A shelf keeps what belongs to runs besides their records: their diaries and the
-// files of @state. A bridge that has its runs to itself keeps them in folders, those
-// of a cluster in logs that all of them see.
+// A shelf stores the diaries of runs and the files of @state: in folders without a
+// cluster, in logs for all bridges of a cluster.
 type shelf interface {
-	// make makes room for a new run.
+	// make prepares the storage of a new run.
 	make(id string) error
-	// take opens a run for this process alone, which is the only one that has it go
-	// on. The claim is the revision of the record that says so.
+	// take opens a run for this process, its only writer. The claim is the revision of
+	// the record that names the process.
 	take(ctx context.Context, id string, claim uint64) book
-	// peek opens the diary of a run that may be written meanwhile, to be read.
+	// peek opens the diary of a run for reading, while it may be written.
 	peek(ctx context.Context, id string) book
-	// text is the workflow.md of a run: with live, of a run that goes on here; at
-	// the revision of its record, of a run at rest; at 0, of a run that goes on
-	// elsewhere.
+	// text returns the workflow.md of a run: with live, of a run that runs here; with
+	// the revision of its record, of a run at rest; with 0, of a run that runs at
+	// another bridge.
 	text(ctx context.Context, id string, live bool, revision uint64) ([]byte, error)
-	// forget removes everything of a run.
+	// forget removes the diary and the files of a run.
 	forget(ctx context.Context, id string) error
 }
 
-// A book keeps the diary and the files of one run.
+// A book stores the diary and the files of one run.
 type book interface {
 	// read yields the diary so far, piece by piece.
 	read(ctx context.Context, yield func(io.Reader) error) error
-	// cut forgets the diary behind so many bytes: an end that was not written whole.
+	// cut truncates the diary to size bytes, to remove an incomplete entry.
 	cut(size int64) error
-	// add adds a piece to the diary. Where that is a matter of a network it waits until
-	// the network is back, or ctx ends.
+	// add appends a piece to the diary. During an outage of the network it waits, until
+	// ctx ends.
 	add(ctx context.Context, piece []byte, when when) error
-	// state opens the files of @state. It comes after read.
+	// state opens the files of @state. Call it after read.
 	state(ctx context.Context) (mount.FS, error)
-	// close keeps all pending additions, as far as that is possible.
+	// close stores all pending additions, if that is possible.
 	close() error
 }
 
-// A when is the time by which a piece of a diary must be kept.
+// A when is the time by which a piece of a diary must be durable.
 type when int
 
 const (
-	// soon is together with the next piece.
+	// soon: together with the next piece.
 	soon when = iota
-	// now is before anything else happens: it must outlive the process.
+	// now: before add returns. The piece must survive the process.
 	now
-	// lasting is the same, and it must outlive a power cut.
+	// lasting: like now, and the piece must survive a power failure.
 	lasting
 )
 
-// Folders are a shelf of folders, one for each run.
+// folders is the shelf of folders, one for each run.
 type folders struct{ dir string }
 
 func (f folders) of(id string) string { return filepath.Join(f.dir, "runs", id) }
@@ -90,7 +89,7 @@ func (f folders) text(ctx context.Context, id string, _ bool, _ uint64) ([]byte,
 
 func (f folders) forget(_ context.Context, id string) error { return os.RemoveAll(f.of(id)) }
 
-// A folderBook keeps the diary of a run in a file, which is only ever added to.
+// A folderBook stores the diary of a run in a file, to which it only appends.
 type folderBook struct {
 	path  string
 	files string

@@ -8,11 +8,11 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// story tells a diary's turns. It reads entries in their order.
+// story rebuilds the turns of a diary from its entries, in their order.
 type story struct {
-	// done is told each turn but the last when the next begins. Unless it is
-	// nil only the last turn stays, and nils for the others: a diary may be
-	// larger than memory.
+	// done is called with each turn when the next one begins. Unless it is nil, turns
+	// holds only the last turn, and nils for the others, since a diary may be larger
+	// than memory.
 	done   func(i int, t *toldTurn)
 	turns  []*toldTurn
 	system []chat.Message
@@ -20,13 +20,13 @@ type story struct {
 	tools  []chat.Tool
 	open   bool       // talk ends with an answer that has unfinished calls
 	rest   *restEntry // of the last entry, nil if the run is not at rest
-	wait   *waitEntry // of the last turn, if a call of it waits for an approval or is made by one
-	word   *wordEntry // since it was last cleanly at rest
-	heard  bool       // a model was told it
-	spent  spent      // on all turns
+	wait   *waitEntry // of the last turn, if one of its calls waits for an approval or uses one
+	word   *wordEntry // input since the last clean rest
+	heard  bool       // word has reached the model
+	spent  spent      // of all turns
 }
 
-// spent is the sum that a run has spent on its model.
+// spent holds the tokens and the cost of a run.
 type spent struct {
 	tokens int
 	cost   float64
@@ -37,11 +37,11 @@ func (s *spent) add(t *turnEntry) {
 	s.cost += t.Cost
 }
 
-// A toldTurn is a turn as the diary has it.
+// A toldTurn is a turn of a diary.
 type toldTurn struct {
 	*turnEntry
-	after    *toolsEntry // nil: the bridge stopped before, or a call waits
-	waits    *waitEntry  // nil: none of its calls ever did
+	after    *toolsEntry // nil if the bridge stopped before, or a call waits
+	waits    *waitEntry  // nil if none of its calls ever waited
 	messages []chat.Message
 	tools    []chat.Tool
 }
@@ -53,7 +53,7 @@ func (s *story) read(e *entry) {
 	}
 	switch {
 	case e.Word != nil:
-		s.talk, s.open = s.conversation(), false // with which the run has gone on
+		s.talk, s.open = s.conversation(), false // with which the run has continued
 		s.word, s.heard, s.wait = e.Word, false, nil
 	case e.Wait != nil:
 		s.wait = e.Wait
@@ -93,8 +93,8 @@ func (s *story) read(e *entry) {
 	}
 }
 
-// conversation is the conversation so far, without an answer whose calls were
-// not brought to an end.
+// conversation is the conversation so far, without an answer whose calls have no
+// results.
 func (s *story) conversation() []chat.Message {
 	if s.open {
 		return s.talk[:len(s.talk)-1]
@@ -102,8 +102,8 @@ func (s *story) conversation() []chat.Message {
 	return s.talk
 }
 
-// unheard is the user's input that the model does not know. A workflow begins anew from
-// its documents, so that is any input in the current node.
+// unheard is the user's input that has not reached the model. A resumed workflow begins
+// anew from its documents, so any input in the current node counts.
 func (s *story) unheard(mode Mode, node string) *string {
 	if s.word == nil || s.word.Input == nil {
 		return nil
@@ -114,7 +114,7 @@ func (s *story) unheard(mode Mode, node string) *string {
 	return s.word.Input
 }
 
-// turn is a turn as callers see it.
+// turn converts a turn for callers.
 func (t *toldTurn) turn() Turn {
 	turn := Turn{
 		ID: turnID(t.N), At: t.At, Node: t.Node, PhaseBefore: t.Before,

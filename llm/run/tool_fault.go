@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// toolFault says in the codes of workflows why a tool of the bridge failed.
+// toolFault converts the error of a tool to a fault of workflows.
 func toolFault(r *tools.Result) *fault.Error {
 	e := protocol.AsError(r.Err)
 	if e == nil {

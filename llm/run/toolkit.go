@@ -22,7 +22,7 @@ type Executor interface {
 	Execute(ctx context.Context, box *tools.Toolbox, env tools.Environment, calls []*chat.ToolCall) []tools.Result
 }
 
-// A Catalogue is the tools of the bridge. *tools.Catalogue is one.
+// A Catalogue holds the tools of the bridge. *tools.Catalogue is one.
 type Catalogue interface {
 	Select(ctx context.Context, env tools.Environment, patterns []string) (*tools.Toolbox, error)
 	Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool)
@@ -30,23 +30,23 @@ type Catalogue interface {
 	Law() tools.Law
 }
 
-// A toolkit is the tools of one run: its own and, as far as policy permits, those of the
-// bridge. It implements [hands].
+// A toolkit holds the tools of one run: its own and, as far as policy permits, those of
+// the bridge. It implements [hands].
 type toolkit struct {
 	executor  Executor
 	bridge    Catalogue // nil: none
 	own       func(Policy) []*tools.Tool
-	env       func() (tools.Environment, error) // at this moment
-	where     func(ctx context.Context) string  // node the run is in, "" without a workflow
+	env       func() (tools.Environment, error) // with the current rights of the owner
+	where     func(ctx context.Context) string  // current node of the run, "" without a workflow
 	effects   *effects
 	diary     *sealedDiary
 	record    func(auditLine) error
 	questions map[string]Question // by call
-	young     func() bool         // the bridge has just begun; nil: it has not
+	young     func() bool         // reports whether the bridge has just started; nil reports false
 	now       func() time.Time
-	approvals Approvals        // where people are asked
-	waited    *waitEntry       // has the call that is made by its approval, nil for none
-	barred    map[string]error // reasons to answer calls with an error, by their ids
+	approvals Approvals
+	waited    *waitEntry       // of the call that uses its approval, nil for none
+	barred    map[string]error // errors of refused calls, by their ids
 	pause     func(ctx context.Context, d time.Duration) error
 
 	mine   map[string]*tools.Catalogue // by policy
@@ -58,7 +58,7 @@ type toolkit struct {
 	}
 }
 
-// Tools implements [tools.Source]: those of the bridge that the policy allows.
+// Tools implements [tools.Source]: the tools of the bridge that the policy allows.
 func (k *toolkit) Tools(ctx context.Context, env tools.Environment) ([]*tools.Tool, error) {
 	if k.bridge == nil {
 		return nil, nil
@@ -132,8 +132,8 @@ func (k *toolkit) offer(ctx context.Context, policy Policy) (*tools.Toolbox, err
 	return box, nil
 }
 
-// catalogue are the tools of the run's own under a policy, before those of the
-// bridge: no skill can take their names.
+// catalogue returns the run's own tools under a policy, followed by those of the
+// bridge, so that no skill can take the names of the former.
 func (k *toolkit) catalogue(policy Policy) (*tools.Catalogue, error) {
 	var own []*tools.Tool
 	for _, t := range append(k.own(policy), k.askUser()) {
@@ -176,7 +176,7 @@ func (k *toolkit) execute(ctx context.Context, box *tools.Toolbox, turn string, 
 	return all, nil
 }
 
-// holdIn is the first call of a group that needs consent.
+// holdIn is the first call of a group that needs an approval.
 func holdIn(group []handled) *hold {
 	for i := range group {
 		if h := &group[i]; h.asks != nil {
@@ -186,7 +186,7 @@ func holdIn(group []handled) *hold {
 	return nil
 }
 
-// together runs the first call, or all from the first on that only read.
+// together runs the first call, or all calls from the first on that only read.
 func (k *toolkit) together(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall, began func(int)) []handled {
 	n := 0
 	for n < len(calls) && k.reads(box, calls[n]) {
@@ -204,7 +204,7 @@ func (k *toolkit) together(ctx context.Context, box *tools.Toolbox, calls []*cha
 	return group
 }
 
-// reads reports whether a call can be run beside others.
+// reads reports whether a call can run beside others.
 func (k *toolkit) reads(box *tools.Toolbox, c *chat.ToolCall) bool {
 	t, ok := box.Find(c.Name)
 	return ok && t.Effect == commands.Read && c.Args != nil && !k.waitsFor(c) && k.barred[c.ID] == nil
@@ -227,7 +227,7 @@ func (k *toolkit) one(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall)
 		return refused(c, f)
 	case c.Args == nil:
 		return refused(c, fault.Errorf(fault.ArgsInvalidJSON, "the arguments of %s are no JSON object", t.Name))
-	case t.Source == sourceFS, t.Source == sourceUI, t.Effect == commands.Read: // done twice, they are done once
+	case t.Source == sourceFS, t.Source == sourceUI, t.Effect == commands.Read: // idempotent
 		return k.run(ctx, box, c)
 	}
 	return k.effect(ctx, box, t, c)
@@ -237,8 +237,8 @@ func (k *toolkit) run(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall)
 	return k.handled(box, c, &k.results(ctx, box, []*chat.ToolCall{c})[0])
 }
 
-// results runs calls as the principal that started the run, if that may still have
-// it go on. The call that waited is alone.
+// results runs calls as the principal that started the run, with its current rights.
+// The call that waited runs alone.
 func (k *toolkit) results(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall) []tools.Result {
 	env, err := k.env()
 	if err == nil {
@@ -256,7 +256,7 @@ func (k *toolkit) results(ctx context.Context, box *tools.Toolbox, calls []*chat
 	return results
 }
 
-// effect runs a call that changes the world, once.
+// effect runs a call that changes the world, at most once.
 func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool, c *chat.ToolCall) handled {
 	if node := k.where(ctx); k.effects.enter(node) {
 		if err := k.diary.add(&entry{Enter: &enterEntry{Node: node}}, false); err != nil {
@@ -276,7 +276,7 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 	})
 	ctx = tools.BeforeRun(ctx, func(*tools.Tool) error { return begin() })
 	h := k.insist(ctx, box, c, key)
-	if before != nil && t.Idempotent && h.unknown { // the bridge, too, knows no more than that it was begun
+	if before != nil && t.Idempotent && h.unknown { // the claim does not tell the outcome either
 		h = k.insist(ctx, box, c, fmt.Sprintf("%s.a%d", key, before.attempt))
 	}
 	if h.waits {
@@ -284,7 +284,7 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 		return h
 	}
 	if ctx.Err() != nil && h.code != "" {
-		return h // what became of it is not known
+		return h // the outcome is not known
 	}
 	if err := k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name, Done: true, Code: h.code, Message: &h.message}}, false); err != nil {
 		return refused(c, fault.As(err))
@@ -292,8 +292,8 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 	return h
 }
 
-// keyOf is the key of a call, with its recorded effect. The call that waited keeps
-// its own: an approval is good for it alone.
+// keyOf is the key of a call, with its recorded effect. The call that waited keeps its
+// own key, to which its approval belongs.
 func (k *toolkit) keyOf(t *tools.Tool, c *chat.ToolCall) (key string, before *effectEntry) {
 	if k.waitsFor(c) && k.waited.Key != "" {
 		return k.waited.Key, k.effects.known[k.waited.Key]
@@ -302,14 +302,14 @@ func (k *toolkit) keyOf(t *tools.Tool, c *chat.ToolCall) (key string, before *ef
 }
 
 const (
-	comeback      = 20 // times that a device is asked that is not back yet
+	comeback      = 20 // repetitions of a call whose device has not reconnected yet
 	comebackPause = time.Second
 )
 
-// insist runs a call under a key. When the bridge has just begun, devices need a
-// moment to come back: a call that could not be delivered is made again, under another
-// key. While nothing can be stored, as when servers elect who leads them, nothing is
-// done: such a call is made again under the same key.
+// insist runs a call under a key. Devices need a moment to reconnect after the start of
+// a bridge: a call that could not be delivered is repeated under another key. A call
+// that was not begun because the store was unavailable, as during an election of a
+// leader, is repeated under the same key.
 func (k *toolkit) insist(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall, key string) handled {
 	next := key
 	h := k.run(tools.WithKey(ctx, next), box, c)
@@ -318,20 +318,20 @@ func (k *toolkit) insist(ctx context.Context, box *tools.Toolbox, c *chat.ToolCa
 			break
 		}
 		if h.offline {
-			next = fmt.Sprintf("%s.%d", key, n) // under the other it stays undelivered
+			next = fmt.Sprintf("%s.%d", key, n) // the claim of the old key holds the failure
 		}
 		h = k.run(tools.WithKey(ctx, next), box, c)
 	}
 	return h
 }
 
-// A toolResult is the result of a bridge's tool, as a model reads it.
+// A toolResult is the result of a bridge's tool for a model.
 type toolResult struct {
 	OK       bool            `json:"ok"`
 	Result   json.RawMessage `json:"result,omitempty"`
 	Error    *fault.Error    `json:"error,omitempty"`
 	Warning  string          `json:"warning,omitempty"`
-	Replayed bool            `json:"replayed,omitempty"` // done before the bridge stopped, and not again
+	Replayed bool            `json:"replayed,omitempty"` // from before a restart, not repeated
 }
 
 func (r *toolResult) JSON() json.RawMessage {
@@ -342,7 +342,7 @@ func (r *toolResult) JSON() json.RawMessage {
 	return raw
 }
 
-// answerTo is the message that answers a call.
+// answerTo is the tool message of a call.
 func answerTo(c *chat.ToolCall, result json.RawMessage, failed bool, media []chat.Segment) chat.Message {
 	return chat.Message{
 		Role: chat.ToolRole, ToolCallID: c.ID, ToolName: c.Name, Failed: failed,
@@ -350,7 +350,7 @@ func answerTo(c *chat.ToolCall, result json.RawMessage, failed bool, media []cha
 	}
 }
 
-// refused is a call that was not run.
+// refused is the result of a call that did not run.
 func refused(c *chat.ToolCall, f *fault.Error) handled {
 	result := (&toolResult{Error: f}).JSON()
 	return handled{
@@ -359,7 +359,7 @@ func refused(c *chat.ToolCall, f *fault.Error) handled {
 	}
 }
 
-// replayed is a call that was run before the bridge stopped.
+// replayed is the recorded result of a call that ran before a restart.
 func replayed(c *chat.ToolCall, before *effectEntry) handled {
 	m := *before.Message
 	m.ToolCallID = c.ID
@@ -376,7 +376,7 @@ func replayed(c *chat.ToolCall, before *effectEntry) handled {
 	}
 }
 
-// handled says what became of a call.
+// handled converts the result of a call.
 func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result) handled {
 	if r.Status == tools.Waiting {
 		return handled{ToolRun: ToolRun{ToolCallID: c.ID, ToolName: c.Name}, waits: true, asks: r.Question}
@@ -387,7 +387,7 @@ func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result)
 	t, _ := box.Find(c.Name)
 	switch {
 	case t != nil && (t.Source == sourceFS || t.Source == sourceUI) && len(r.Output.Content) > 0:
-		h.Result = r.Output.Content // in its own words
+		h.Result = r.Output.Content // already in the format of runs
 		h.code = codeIn(h.Result)
 	case r.Status == tools.Success:
 		h.Result = (&toolResult{OK: true, Result: valueOf(r), Warning: r.Warning}).JSON()
@@ -434,7 +434,7 @@ func codeIn(result json.RawMessage) fault.Code {
 	return r.Error.Code
 }
 
-// note writes a call into the run's log and the bridge's audit.
+// note writes a call to the run's log and the bridge's audit trail.
 func (k *toolkit) note(turn, node string, h *handled) {
 	args, result := sha256.Sum256(h.Args), sha256.Sum256(h.Result)
 	err := k.record(auditLine{

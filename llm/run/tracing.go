@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/internal/telemetry/semconv"
 )
 
-// startSpan begins the span of a run from where it is taken up, by the GenAI
-// conventions, until it comes to rest or its process ends.
+// startSpan begins the span of a run's engine, by the GenAI conventions. The returned
+// function ends it at the stop of the engine.
 func (s *Service) startSpan(ctx context.Context, l *live, e *engine) (context.Context, func(Stop)) {
 	began, name := s.opts.Now(), cmp.Or(e.prompt.workflow, "run")
 	var span trace.Span

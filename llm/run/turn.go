@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// A Turn is one question to the model and what came of it.
+// A Turn is one question to the model, with its answer and the calls in it.
 type Turn struct {
 	ID          string       `json:"id" doc:"C01, C02 and so on"`
 	At          time.Time    `json:"at" doc:"time at which the model was asked"`
@@ -18,7 +18,7 @@ type Turn struct {
 	PhaseBefore Phase        `json:"phaseBefore" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"phase before the turn"`
 	Request     TurnRequest  `json:"request" doc:"question to the model"`
 	Response    TurnResponse `json:"response" doc:"answer"`
-	ToolRuns    []ToolRun    `json:"toolRuns,omitempty" doc:"the calls of the answer, in their order; missing if the bridge stopped before they were done"`
+	ToolRuns    []ToolRun    `json:"toolRuns,omitempty" doc:"the calls of the answer, in their order; missing if the bridge stopped before their end"`
 	UIAfter     *UIAfter     `json:"uiAfter,omitempty" doc:"state of the run after the turn"`
 }
 
@@ -40,7 +40,7 @@ type TurnResponse struct {
 	DurationMS   float64         `json:"durationMs" doc:"milliseconds the model took"`
 }
 
-// A ToolRun is one call of a tool and what came of it.
+// A ToolRun is one call of a tool with its result.
 type ToolRun struct {
 	ToolCallID string          `json:"toolCallId" doc:"id of the call"`
 	ToolName   string          `json:"toolName" doc:"the tool"`
@@ -48,19 +48,19 @@ type ToolRun struct {
 	Result     json.RawMessage `json:"result" doc:"text that the model read"`
 	At         time.Time       `json:"at,omitzero" doc:"time at which it was begun"`
 	DurationMS float64         `json:"durationMs" doc:"milliseconds it took"`
-	Replayed   bool            `json:"replayed,omitempty" doc:"it was done before a crash and not repeated: the result is that of then"`
+	Replayed   bool            `json:"replayed,omitempty" doc:"the call ran before a crash and was not repeated: the result is the first one"`
 	Warning    string          `json:"warning,omitempty" doc:"change of the arguments"`
 }
 
 // UIAfter is the state of a run after a turn.
 type UIAfter struct {
 	Phase      Phase      `json:"phase" enum:"Running,WaitingUser,WaitingApproval,Completed,Failed" doc:"phase of the run"`
-	StopReason fault.Code `json:"stopReason,omitempty" doc:"reason why it stopped, if not because it was done or has a question"`
+	StopReason fault.Code `json:"stopReason,omitempty" doc:"code of the stop; absent if the run completed or has a question"`
 }
 
 func turnID(n int) string { return fmt.Sprintf("C%02d", n) }
 
-// openAIMessage is a message in the words of OpenAI's protocol.
+// openAIMessage is a message in the format of OpenAI's protocol.
 type openAIMessage struct {
 	Role       chat.Role        `json:"role"`
 	Content    *string          `json:"content"`
@@ -81,7 +81,7 @@ type openAIFunction struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// asOpenAI writes a message in the words of OpenAI's protocol.
+// asOpenAI converts a message to the format of OpenAI's protocol.
 func asOpenAI(m *chat.Message) json.RawMessage {
 	o := openAIMessage{Role: m.Role, ToolCallID: m.ToolCallID}
 	var text strings.Builder
@@ -107,7 +107,7 @@ func asOpenAI(m *chat.Message) json.RawMessage {
 	return raw
 }
 
-// toolAsOpenAI writes a tool in the words of OpenAI's protocol.
+// toolAsOpenAI converts a tool to the format of OpenAI's protocol.
 func toolAsOpenAI(t *chat.Tool) json.RawMessage {
 	raw, err := json.Marshal(struct {
 		Type     string         `json:"type"`
@@ -130,7 +130,7 @@ func argumentsOf(c *chat.ToolCall) string {
 	return string(c.Args)
 }
 
-// argsJSON are the arguments as JSON, whatever the model wrote.
+// argsJSON returns the arguments as JSON; arguments that are not JSON become a string.
 func argsJSON(c *chat.ToolCall) json.RawMessage {
 	if len(c.Args) > 0 {
 		return c.Args

@@ -13,30 +13,28 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Approvals are the questions whether calls may be made. *approval.Service is
-// them.
+// Approvals manages the approvals of calls. *approval.Service is one.
 type Approvals interface {
-	// Reserve takes a place for a question among those that wait, until release.
+	// Reserve reserves a place among the pending approvals, until release.
 	Reserve(r *approval.Record) (release func(), err error)
-	// Open asks a question, once.
+	// Open opens an approval, once.
 	Open(ctx context.Context, r *approval.Record) error
-	// Withdraw takes a question back that is not over.
+	// Withdraw withdraws an approval that is not in a final state.
 	Withdraw(ctx context.Context, id, why string) error
-	// Known reports whether there is such a question, and whether it needs no
-	// decision any more.
+	// Known reports whether there is an approval of an id, and whether it is no longer
+	// pending.
 	Known(id string) (known, settled bool)
-	// Edited is people's change of the call of a question, nil if there is none.
+	// Edited returns the deciders' change of an approval's call, nil for none.
 	Edited(id string) *approval.Edited
-	// OnSettled has f called with a run when its question is settled. It must not
-	// block.
+	// OnSettled has f called with a run when its approval is settled. f must not block.
 	OnSettled(f func(run string))
 }
 
-// nobody is the Approvals of a service that has none: it refuses every question.
+// nobody is the Approvals of a service without approvals: it refuses every one.
 type nobody struct{}
 
 func (nobody) Reserve(*approval.Record) (func(), error) {
-	return nil, protocol.Errorf(protocol.PermissionDenied, "nobody can be asked here")
+	return nil, protocol.Errorf(protocol.PermissionDenied, "there is no decider here")
 }
 func (nobody) Open(context.Context, *approval.Record) error   { return nil }
 func (nobody) Withdraw(context.Context, string, string) error { return nil }
@@ -52,7 +50,7 @@ type Waits struct {
 	Expires  int64  `json:"expires_at"` // Unix ms
 }
 
-// event is the event about it for callers.
+// event is the data of task.waiting about the call.
 func (w *Waits) event(id string) *parked.WaitingEvent {
 	if w == nil {
 		return nil
@@ -60,22 +58,21 @@ func (w *Waits) event(id string) *parked.WaitingEvent {
 	return &parked.WaitingEvent{Task: protocol.TaskID(id), Approval: w.Approval, Tool: w.Tool, Why: w.Why, Expires: w.Expires}
 }
 
-// A waitEntry says that a turn stands at a call that needs consent. It has
-// everything that is needed to go on with the turn, and is on disk before anybody is
-// asked.
+// A waitEntry records that a turn waits at a call that needs an approval. It has
+// everything to continue the turn, and is durable before the approval is opened.
 type waitEntry struct {
 	N      int              `json:"n"`             // the turn
-	Call   string           `json:"call"`          // that waits, by its id
-	Key    string           `json:"key,omitempty"` // by which it is made once
+	Call   string           `json:"call"`          // id of the waiting call
+	Key    string           `json:"key,omitempty"` // its idempotency key
 	Done   []doneEntry      `json:"done,omitempty"`
-	Asks   *approval.Record `json:"asks"`             // the question
-	Counts map[string]int   `json:"counts,omitempty"` // of the effects so far, see [effects]
-	Calls  int              `json:"calls,omitempty"`  // before the turn, since the user said something
-	Rounds int              `json:"rounds,omitempty"` // so far, the same
+	Asks   *approval.Record `json:"asks"`             // draft of the approval
+	Counts map[string]int   `json:"counts,omitempty"` // see effects.count
+	Calls  int              `json:"calls,omitempty"`  // since the last input of the user, before the turn
+	Rounds int              `json:"rounds,omitempty"` // since the last input of the user
 	Fails  loop.Failures    `json:"fails,omitzero"`   // in the node, before the turn
 }
 
-// A doneEntry is a call that was answered before the one that waits.
+// A doneEntry is a call that was answered before the waiting one.
 type doneEntry struct {
 	ToolRun
 	Message  chat.Message `json:"message"`
@@ -93,7 +90,7 @@ func (w *waitEntry) handled() []handled {
 	return list
 }
 
-// runs are the same as callers see them.
+// runs returns the calls that were answered before, for callers.
 func (w *waitEntry) runs() []ToolRun {
 	list := make([]ToolRun, len(w.Done))
 	for i, d := range w.Done {
@@ -102,12 +99,12 @@ func (w *waitEntry) runs() []ToolRun {
 	return list
 }
 
-// stop is the stop of a run that waits.
+// stop returns the stop of a waiting run.
 func (w *waitEntry) stop() Stop {
 	return Stop{Phase: WaitingApproval, waits: &parking{asks: w.Asks, release: func() {}}}
 }
 
-// A parking is a question that is about to be asked. It has its place until
+// A parking is an approval that is about to be opened. Its place is reserved until
 // release.
 type parking struct {
 	asks    *approval.Record
@@ -121,15 +118,15 @@ func (p *parking) waits() *Waits {
 	return &Waits{Approval: p.asks.ID, Tool: p.asks.Tool, Why: p.asks.Why, Expires: p.asks.Expires}
 }
 
-// A hold is a call that waits for consent, as the hands have it.
+// A hold is a call that needs an approval, with its question.
 type hold struct {
-	call string // by its id
+	call string // id of the call
 	key  string
 	asks *tools.Question
 }
 
-// park stops the run at a call that needs an approval. A question that finds no place is
-// refused, with the reason.
+// park stops the run at a call that needs an approval. If there is no place for the
+// approval, it returns the refusal of the call.
 func (e *engine) park(h *hold, done []handled) (refused, err error) {
 	asks, ok := h.asks.Draft.(*approval.Record)
 	if !ok {
@@ -153,8 +150,8 @@ func (e *engine) park(h *hold, done []handled) (refused, err error) {
 	return nil, nil
 }
 
-// takeUp goes on with the turn of a call that waited: that call is made, or its
-// refusal told, and then the others.
+// takeUp continues the turn of a call that waited: that call runs, or its refusal
+// becomes its result, and then the other calls run.
 func (e *engine) takeUp(ctx context.Context, w *waitEntry, last *toldTurn) error {
 	if _, err := e.mayGoOn(ctx); err != nil {
 		return err
@@ -171,7 +168,7 @@ func (e *engine) takeUp(ctx context.Context, w *waitEntry, last *toldTurn) error
 	e.text = answer.Text()
 	again, err := e.act(ctx, box, answer.Calls(), w.handled())
 	if err == nil && (e.stop == nil || e.stop.waits == nil) {
-		e.withdraw(w.Asks.ID, "the call was not made") // if it was, that is over
+		e.withdraw(w.Asks.ID, "the call was not made") // no effect on a used approval
 	}
 	if err != nil || !again {
 		return err
@@ -179,7 +176,7 @@ func (e *engine) takeUp(ctx context.Context, w *waitEntry, last *toldTurn) error
 	return e.drive(ctx)
 }
 
-// drive asks the model as often as it still may be asked.
+// drive runs the loop for the remaining rounds.
 func (e *engine) drive(ctx context.Context) error {
 	left := e.limits.Rounds
 	if left > 0 {
@@ -203,7 +200,7 @@ func (k *toolkit) goOnFrom(ctx context.Context, policy Policy, w *waitEntry) (*t
 		if _, ok := box.Find(w.Asks.Tool); ok || k.young == nil || !k.young() {
 			return box, nil
 		}
-		if err := k.pause(ctx, comebackPause); err != nil { // tools of other servers are known only when these are connected again
+		if err := k.pause(ctx, comebackPause); err != nil { // tools of other servers are unknown until the servers are connected again
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -223,8 +220,8 @@ func (k *toolkit) refuse(call string, why error) {
 // waitsFor reports whether a call is the one that waited.
 func (k *toolkit) waitsFor(c *chat.ToolCall) bool { return k.waited != nil && k.waited.Call == c.ID }
 
-// withApproval is a call that waited, by its approval: as people may have changed
-// it, and in its environment.
+// withApproval sets the approval of a call that waited in its environment, and returns
+// the call with the change of its deciders.
 func (k *toolkit) withApproval(c *chat.ToolCall, env *tools.Environment) (*chat.ToolCall, *approval.Edited) {
 	if !k.waitsFor(c) {
 		return c, nil

@@ -11,22 +11,22 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Times of looking after runs that wait.
+// The times of the care of waiting runs.
 const (
-	lookAfterEvery = time.Minute // whether they still may
-	againAfter     = time.Second // one that could not be taken up
+	lookAfterEvery = time.Minute // interval of looks at all waiting runs
+	againAfter     = time.Second // pause after a failed resumption
 )
 
-// eventWaiting is told of a run as of every task that waits for an approval.
+// eventWaiting is the event of every task that waits for an approval, runs included.
 const eventWaiting = "task.waiting"
 
-// Keeps reports whether a run waits for an approval, or makes its call by it.
+// Keeps reports whether a run waits for an approval, or runs the approved call.
 func (s *Service) Keeps(run, approval string) bool {
 	r, _, ok := s.opts.Runs.Get(run)
 	return ok && r.Waits != nil && r.Waits.Approval == approval
 }
 
-// Principal is the principal that started a run, with its rights of now.
+// Principal is the principal that started a run, with its current rights.
 func (s *Service) Principal(run string) (*protocol.Principal, error) {
 	r, _, ok := s.opts.Runs.Get(run)
 	if !ok {
@@ -35,7 +35,7 @@ func (s *Service) Principal(run string) (*protocol.Principal, error) {
 	return s.opts.Grants.Principal(r.Owner)
 }
 
-// settled notes that the question is settled that a run waits for.
+// settled adds a run whose approval is settled to the ready ones.
 func (s *Service) settled(run string) {
 	s.mu.Lock()
 	s.ready = append(s.ready, run)
@@ -43,7 +43,7 @@ func (s *Service) settled(run string) {
 	s.wake()
 }
 
-// wake has the runs looked at that are ready.
+// wake triggers a look at the ready runs.
 func (s *Service) wake() {
 	select {
 	case s.stir <- struct{}{}:
@@ -51,13 +51,12 @@ func (s *Service) wake() {
 	}
 }
 
-// later has a run looked at again after a pause.
+// later adds a run to the ready ones after a pause.
 func (s *Service) later(run string) {
 	time.AfterFunc(againAfter, func() { s.settled(run) })
 }
 
-// lookAfterWaiting takes up runs whose questions are settled, until the service
-// closes.
+// lookAfterWaiting resumes runs whose approvals are settled, until the service closes.
 func (s *Service) lookAfterWaiting() {
 	tick := time.NewTicker(lookAfterEvery)
 	defer tick.Stop()
@@ -73,8 +72,8 @@ func (s *Service) lookAfterWaiting() {
 	}
 }
 
-// lookAtReady looks at the runs that are ready. Those for which there is no place
-// stay so until a run has come to rest.
+// lookAtReady resumes the ready runs. Runs without a place stay ready until another run
+// has come to rest.
 func (s *Service) lookAtReady() {
 	s.mu.Lock()
 	ready := s.ready
@@ -86,7 +85,7 @@ func (s *Service) lookAtReady() {
 			continue
 		}
 		rest = append(rest, id)
-		if s.full() { // for all of them
+		if s.full() { // no place for any run
 			rest = append(rest, ready[i+1:]...)
 			break
 		}
@@ -102,7 +101,7 @@ func (s *Service) full() bool {
 	return len(s.live) >= s.opts.MaxRunning
 }
 
-// lookAtAll has every run that waits looked at.
+// lookAtAll looks at every waiting run.
 func (s *Service) lookAtAll() {
 	for _, r := range s.opts.Runs.All() {
 		if r.Phase == WaitingApproval {
@@ -111,9 +110,9 @@ func (s *Service) lookAtAll() {
 	}
 }
 
-// lookAt has a run that waits go on if its question is settled, or if its owner has
-// lost the right to wait, and has its question asked if it is unknown. Busy says
-// that there is no place for it.
+// lookAt resumes a waiting run if its approval is settled, or if its owner has lost the
+// right to it, and opens its approval again if it is unknown. The error is Busy if
+// there is no place for the run.
 func (s *Service) lookAt(id string) error {
 	r, revision, ok := s.opts.Runs.Get(id)
 	if !ok || r.Phase != WaitingApproval || !s.hasRun(r) {
@@ -128,7 +127,7 @@ func (s *Service) lookAt(id string) error {
 	switch {
 	case err != nil:
 		return err
-	case ended == nil && !known: // the bridge stopped before it had asked, or the question is lost
+	case ended == nil && !known: // the bridge stopped before it had opened the approval, or the approval is lost
 		go s.askAgain(l)
 	default:
 		go s.takeUp(l)
@@ -136,7 +135,7 @@ func (s *Service) lookAt(id string) error {
 	return nil
 }
 
-// askAgain asks an unknown question of a run again.
+// askAgain opens the unknown approval of a run again.
 func (s *Service) askAgain(l *live) {
 	defer s.release(l)
 	told := story{done: func(int, *toldTurn) {}}
@@ -147,8 +146,7 @@ func (s *Service) askAgain(l *live) {
 	s.ask(l.ctx, l.id, told.wait.stop().waits)
 }
 
-// takeUp goes on with a run that waits. One of all bridges does so: the one that
-// replaces the run's record.
+// takeUp resumes a waiting run. Only the bridge that replaces the run's record does so.
 func (s *Service) takeUp(l *live) {
 	r := *l.now()
 	r.Phase, r.Node, r.Changed = Running, s.opts.Node, s.opts.Now().UTC()
@@ -164,7 +162,7 @@ func (s *Service) takeUp(l *live) {
 	o, err := s.reopen(l.ctx, &r, l.revision)
 	if err == nil && o.story.wait == nil {
 		s.close(l, o)
-		err = fault.Errorf(fault.Internal, "what the run waits with cannot be found any more")
+		err = fault.Errorf(fault.Internal, "the waiting call of the run cannot be found any more")
 	}
 	switch {
 	case errors.Is(err, errElsewhere):
@@ -179,7 +177,7 @@ func (s *Service) takeUp(l *live) {
 	}
 }
 
-// resumeLater has a run of this process go on after a pause, unless it goes on
+// resumeLater resumes a run of this process after a pause, unless it is running
 // already.
 func (s *Service) resumeLater(id string) {
 	time.AfterFunc(againAfter, func() {
@@ -193,8 +191,8 @@ func (s *Service) resumeLater(id string) {
 	})
 }
 
-// ask has people asked whether a call of a run may be made. A question that cannot
-// be stored now is asked later.
+// ask opens the approval of a run's call. If it cannot be stored now, lookAt opens it
+// later.
 func (s *Service) ask(ctx context.Context, id string, p *parking) {
 	defer p.release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
@@ -205,8 +203,8 @@ func (s *Service) ask(ctx context.Context, id string, p *parking) {
 	}
 }
 
-// withdraw takes back a question whose answer no run needs. If that cannot be stored
-// now, the service that looks after abandoned questions does it.
+// withdraw withdraws an approval that no run needs. If that cannot be stored now, the
+// removal of abandoned approvals does it.
 func (s *Service) withdraw(id, why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
@@ -215,8 +213,8 @@ func (s *Service) withdraw(id, why string) {
 	}
 }
 
-// hasRun reports whether the files of a run can be had here: in a folder of this
-// bridge, or in the logs that all have.
+// hasRun reports whether the files of a run are accessible here: in a folder of this
+// bridge, or in the logs of the cluster.
 func (s *Service) hasRun(r *Record) bool {
 	if s.opts.Logs != nil {
 		return true
@@ -235,8 +233,8 @@ func (s *Service) changed(id string, _, _ *Record) {
 	delete(s.heard, id)
 }
 
-// attend returns a channel that is closed when a run changes, and a function to stop
-// waiting.
+// attend returns a channel that is closed when a run changes, and a function that ends
+// the wait.
 func (s *Service) attend(id string) (changed <-chan struct{}, leave func()) {
 	ch := make(chan struct{})
 	s.mu.Lock()

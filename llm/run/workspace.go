@@ -13,24 +13,24 @@ import (
 	"github.com/aibridge/aibridge/llm/run/toolhost"
 )
 
-// A workspace is the material of a run: a package, one of its workflows or agents, and
-// the mounts. It implements [navigator].
+// A workspace holds the material of a run: a package, one of its workflows or agents,
+// and the mounts. It implements [navigator].
 type workspace struct {
 	mode     Mode
 	pkg      *pack.Package  // nil in a chat
 	workflow *pack.Workflow // of mode run
-	active   *pack.Agent    // who acts where a node names nobody
+	active   *pack.Agent    // agent of nodes that name none
 	mounts   mount.Mounts
 	system   Policy
-	named    bool // who started the run has said which tools of the bridge it may use
+	named    bool // the starter of the run has named its tools of the bridge
 	quota    toolhost.Quota
 
 	mu     sync.Mutex
-	text   []byte // of workflow.md as it was read last
+	text   []byte // text of workflow.md at the last read
 	latest *Position
 }
 
-// maxState bounds workflow.md, in bytes.
+// maxState is the greatest size of workflow.md, in bytes.
 const maxState = 1 << 20
 
 // readState reads workflow.md.
@@ -47,7 +47,7 @@ func readState(ctx context.Context, state mount.FS) ([]byte, error) {
 	return text, err
 }
 
-// writeState makes a text the run's workflow.md.
+// writeState writes workflow.md.
 func writeState(ctx context.Context, state mount.FS, text []byte) error {
 	return state.Write(ctx, "workflow.md", text, mount.WriteOptions{})
 }
@@ -74,7 +74,7 @@ func (w *workspace) position(ctx context.Context) (*Position, error) {
 	return at, nil
 }
 
-// positionIn says where a workflow.md is in a graph.
+// positionIn returns the position in a graph of a text of workflow.md.
 func positionIn(g *pack.Graph, text []byte) (*Position, error) {
 	state, err := pack.ReadState(text)
 	if err != nil {
@@ -142,13 +142,12 @@ func (w *workspace) topic(at *Position) string {
 	return text
 }
 
-// maxTopic is the part of a step by which its tools are looked for, in bytes.
+// maxTopic is the length of the part of a step by which its tools are chosen, in bytes.
 const maxTopic = 8 << 10
 
-// agentPolicy is the policy of an agent of a package about tools. Whoever imports a
-// package does not hand it all it has: of the bridge's tools an agent has those
-// that it names, and if it names none those that the starter of the run has
-// named.
+// agentPolicy is the tool policy of an agent of a package. The import of a package does
+// not give it all tools of the bridge: an agent has those that it names, and if it
+// names none those that the starter of the run has named.
 func agentPolicy(t pack.ToolPolicy, named bool) Policy {
 	p := Policy{FS: FSPolicy{Enabled: true}, MCP: MCPPolicy{AllowedServers: []string{}}, Tools: []string{}}
 	switch {
