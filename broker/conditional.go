@@ -4,11 +4,14 @@ import (
 	"github.com/aibridge/aibridge/broker/condition"
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
 )
 
-// mostConditional bounds the subscriptions of a session that have conditions: each is
-// held against every message on its topics.
-const mostConditional = 100
+// Bounds of conditions, each of which is held against every message on its topics.
+const (
+	mostConditional = 100    // subscriptions of a session that have one
+	mostComparisons = 16_384 // of all conditions that a principal has at this bridge
+)
 
 // Inner is the filter that topics are held against: without a condition, and without
 // $share/group/ or $exclusive/ before it.
@@ -66,13 +69,38 @@ func (s *session) narrow() (n int) {
 	return n
 }
 
+// compares is the number of comparisons in the conditions of a party.
+func (x *index) compares(who protocol.Party) int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.comparisons[who]
+}
+
+// countComparisons counts those of a subscription, or with less no longer; mu is held.
+func (x *index) countComparisons(sub *subscription, less bool) {
+	if sub.where == nil {
+		return
+	}
+	who, n := sub.session.owner, sub.where.Comparisons()
+	if less {
+		n = -n
+	}
+	if x.comparisons == nil {
+		x.comparisons = make(map[protocol.Party]int)
+	}
+	if x.comparisons[who] += n; x.comparisons[who] == 0 {
+		delete(x.comparisons, who)
+	}
+}
+
 // userProperties are those of the turn's message.
-func (t *turn) userProperties() []packet.UserProperty {
+func (t *turn) userProperties() *condition.Properties {
 	if !t.looked {
 		t.looked = true
-		_ = t.users.DecodeProperties(t.msg.props) // was checked when it came in
+		_ = t.shown.DecodeProperties(t.msg.props) // was checked when it came in
+		t.users.Of(t.shown.User)
 	}
-	return t.users.User
+	return &t.users
 }
 
 // fits reports whether the turn's message is for a subscription.
@@ -132,5 +160,7 @@ func (sub *subscription) wants(m *message) bool {
 	}
 	var p packet.Properties
 	_ = p.DecodeProperties(m.props) // was checked when it came in
-	return sub.where.Holds(p.User)
+	var users condition.Properties
+	users.Of(p.User)
+	return sub.where.Holds(&users)
 }

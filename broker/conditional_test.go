@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/broker/condition"
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
@@ -265,6 +266,38 @@ func TestConditionsOfASessionAreBounded(t *testing.T) {
 	p.subscribe("x", 0)
 	p.unsubscribe("x?a=0")
 	p.subscribe("x?b=1", 0)
+}
+
+// The conditions of a principal's sessions together are bounded, and those of another
+// principal count for themselves.
+func TestConditionsOfAPrincipalAreBounded(t *testing.T) {
+	n := newNode(t, 1, conditions, tenants)
+	long := strings.Repeat("v>0&", condition.MostComparisons-1)
+	ids, left := 0, mostComparisons
+	fill := func(p *peer) {
+		for i := 0; i < mostConditional && left >= condition.MostComparisons; i++ {
+			p.subscribe(fmt.Sprint("x?", long, "n=", i), 0)
+			left -= condition.MostComparisons
+		}
+	}
+	var some *peer
+	for ; left >= condition.MostComparisons; ids++ {
+		some = n.connect(packet.V5, fmt.Sprint("a", ids), as("red/a"))
+		fill(some)
+	}
+	more := n.connect(packet.V5, "more", as("red/a"))
+	if got := more.trySubscribe("x?a=1", 0); got[0] != packet.QuotaExceeded {
+		t.Errorf("one more: %v", got)
+	}
+	more.subscribe("x", 0)
+	n.connect(packet.V5, "other", as("red/b")).subscribe("x?a=1", 0)
+	some.subscribe("x?"+long+"n=0", 1) // again
+	some.unsubscribe("x?" + long + "n=0")
+	more.subscribe("x?a=1", 0)
+	n.cut(some, fmt.Sprint("a", ids-1)) // with a clean session
+	eventually.Holds(t, "the session takes no room", func() bool {
+		return n.index.compares(protocol.Party{Space: "red", ID: "a"}) <= mostComparisons-mostConditional/4*condition.MostComparisons
+	}, func() any { return n.index.comparisons })
 }
 
 // A client that has a topic alone, and has subscribed to it beside, gets one copy.

@@ -78,6 +78,8 @@ type index struct {
 	count     int
 	epoch     atomic.Uint64 // moves with every change
 	peers     Peers         // nil for a bridge that is alone
+
+	comparisons map[protocol.Party]int // in the conditions of a party's subscriptions
 }
 
 // add makes or replaces a subscription [MQTT-3.8.4-3]. It fails when another
@@ -107,6 +109,7 @@ func (x *index) add(sub *subscription, old *subscription) (ok bool) {
 	}
 	sub.interest = in
 	x.count++
+	x.countComparisons(sub, false)
 	if !shared {
 		sub.at = len(in.subs)
 		in.subs = append(in.subs, sub)
@@ -192,6 +195,7 @@ func (x *index) removeLocked(sub *subscription) {
 	}
 	in := sub.interest
 	x.count--
+	x.countComparisons(sub, true)
 	if x.peers != nil {
 		x.peers.Unsubscribed(sub.asInterest())
 	}

@@ -146,6 +146,9 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	if old == nil && sub.where != nil && s.narrow() >= mostConditional {
 		return packet.QuotaExceeded, "too many subscriptions with a condition"
 	}
+	if old == nil && sub.where != nil && t.b.index.compares(s.owner)+sub.where.Comparisons() > mostComparisons {
+		return packet.QuotaExceeded, "the conditions of all subscriptions of the principal have too many comparisons"
+	}
 	if old != nil && sub.handling == 1 && old.answer != nil {
 		*sub.answer = *old.answer // which stands, and may have been too early
 	}

@@ -1,6 +1,9 @@
 package broker
 
-import "github.com/aibridge/aibridge/broker/packet"
+import (
+	"github.com/aibridge/aibridge/broker/condition"
+	"github.com/aibridge/aibridge/broker/packet"
+)
 
 // A turn is the scratch space of whoever reads, or publishes, and the list of
 // connections that have something to be written at its end. One goroutine
@@ -35,10 +38,11 @@ type turn struct {
 	// Of the message that is being routed.
 	msg      message
 	kept     *message
-	looked   bool              // users are its user properties
-	users    packet.Properties // for conditions of subscriptions
-	raw      []byte            // the packet it came in, if it may go out the same
-	rawShape int               // which of frames that would be
+	looked   bool                 // users are its user properties
+	users    condition.Properties // for conditions of subscriptions
+	shown    packet.Properties    // that have them
+	raw      []byte               // the packet it came in, if it may go out the same
+	rawShape int                  // which of frames that would be
 	frames   [4][]byte
 	shared   []byte // encoded packets that outboxes refer to until the turn ends
 

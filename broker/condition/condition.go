@@ -156,23 +156,54 @@ func unescape(text string) (string, error) {
 	return b.String(), nil
 }
 
+// Comparisons is the number of comparisons of the condition, the measure of its work.
+func (c *Condition) Comparisons() int { return len(c.all) }
+
+// Properties are the user properties of a message as conditions look at them. However many
+// conditions there are, a value is read as a number once.
+type Properties struct {
+	users  []packet.UserProperty
+	values []value
+}
+
+// A value is that of a user property, as a number.
+type value struct {
+	number
+	read, ok bool
+}
+
+// Of makes p those of another message, which must stay as they are while they are used.
+func (p *Properties) Of(users []packet.UserProperty) {
+	p.users = users[:min(len(users), MostProperties)]
+	p.values = append(p.values[:0], make([]value, len(p.users))...)
+}
+
+// number is a value as a number, if it is one.
+func (p *Properties) number(i int) (n number, ok bool) {
+	v := &p.values[i]
+	if !v.read {
+		v.read = true
+		if text := bytes.TrimSpace(p.users[i].Value); len(text) <= longestNumber {
+			v.number, v.ok = parseNumber(string(text))
+		}
+	}
+	return v.number, v.ok
+}
+
 // Holds reports whether a message with these user properties fits the condition. Of
 // several with one name, any may fit; a message without the property only fits !=.
-func (c *Condition) Holds(users []packet.UserProperty) bool {
-	if len(users) > MostProperties {
-		users = users[:MostProperties]
-	}
+func (c *Condition) Holds(p *Properties) bool {
 	for i := range c.all {
-		if !c.all[i].holds(users) {
+		if !c.all[i].holds(p) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *comparison) holds(users []packet.UserProperty) bool {
-	for i := range users {
-		if string(users[i].Key) == c.key && c.fits(users[i].Value) {
+func (c *comparison) holds(p *Properties) bool {
+	for i := range p.users {
+		if string(p.users[i].Key) == c.key && c.fits(p, i) {
 			return c.by != unequal
 		}
 	}
@@ -181,15 +212,11 @@ func (c *comparison) holds(users []packet.UserProperty) bool {
 
 // fits reports whether a value is what the comparison looks for; for unequal, whether
 // it is equal.
-func (c *comparison) fits(value []byte) bool {
+func (c *comparison) fits(p *Properties, i int) bool {
 	if c.by == equal || c.by == unequal {
-		return string(value) == c.text
+		return string(p.users[i].Value) == c.text
 	}
-	value = bytes.TrimSpace(value)
-	if len(value) > longestNumber {
-		return false
-	}
-	n, ok := parseNumber(string(value))
+	n, ok := p.number(i)
 	if !ok {
 		return false
 	}

@@ -17,6 +17,12 @@ func properties(pairs ...string) (users []packet.UserProperty) {
 	return users
 }
 
+func of(users []packet.UserProperty) *Properties {
+	p := new(Properties)
+	p.Of(users)
+	return p
+}
+
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -77,7 +83,7 @@ func TestConditionsAreHeldAgainstUserProperties(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		if got := c.Holds(users); got != want {
+		if got := c.Holds(of(users)); got != want {
 			t.Errorf("%q holds: %v", text, got)
 		}
 	}
@@ -118,11 +124,56 @@ func TestOnlyTheFirstPropertiesAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	users := make([]packet.UserProperty, MostProperties-1)
-	if users = append(users, properties("last", "1")...); !c.Holds(users) {
+	if users = append(users, properties("last", "1")...); !c.Holds(of(users)) {
 		t.Error("the 64th does not count")
 	}
-	if users = append(users[:MostProperties-1:MostProperties-1], properties("first", "", "last", "1")...); c.Holds(users) {
+	if users = append(users[:MostProperties-1:MostProperties-1], properties("first", "", "last", "1")...); c.Holds(of(users)) {
 		t.Error("the 65th counts")
+	}
+}
+
+// A value is read as a number once, whatever the number of conditions.
+func TestAValueIsReadOnce(t *testing.T) {
+	t.Parallel()
+	users := properties("v", "1", "v", "none", "v", " 2.5 ")
+	p := of(users)
+	for text, want := range map[string]bool{"v>2": true, "v>3": false, "v<=1": true, "v>2&v<2": true, "v<1": false} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if c.Holds(p) != want {
+				t.Errorf("%s: %v", text, !want)
+			}
+		}
+	}
+	for _, u := range users { // were they read again, no condition would hold
+		copy(u.Value, "xxxxx")
+	}
+	if c, err := Parse("v>2"); err != nil || !c.Holds(p) {
+		t.Errorf("it is read again: %v", err)
+	}
+	if p.Of(properties("v", "1")); p.values[0].read {
+		t.Error("the values of the message before count")
+	}
+}
+
+// BenchmarkHoldsTheWorst has as much work as one condition and one message can make.
+func BenchmarkHoldsTheWorst(b *testing.B) {
+	c, err := Parse(strings.Repeat("v>0&", MostComparisons-1) + "v<-9e99")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var pairs []string
+	for range MostProperties - 1 {
+		pairs = append(pairs, "v", "-1.2345678901234567890123456789012345678901234567890123456e-10")
+	}
+	p := of(properties(append(pairs, "v", "1")...))
+	for b.Loop() {
+		if c.Holds(p) {
+			b.Fatal("holds")
+		}
 	}
 }
 
@@ -132,9 +183,10 @@ func BenchmarkHolds(b *testing.B) {
 		b.Fatal(err)
 	}
 	users := properties("unit", "celsius", "location", "hall", "value", "25.5")
+	p := new(Properties)
 	b.ReportAllocs()
 	for b.Loop() {
-		if !c.Holds(users) {
+		if p.Of(users); !c.Holds(p) {
 			b.Fatal("does not hold")
 		}
 	}
@@ -148,7 +200,7 @@ func FuzzCondition(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, key, value string) {
 		users := properties(key, value)
 		if c, err := Parse(text); err == nil {
-			c.Holds(users)
+			c.Holds(of(users))
 			if n := len(c.all); n == 0 || n > MostComparisons {
 				t.Errorf("%q has %d comparisons", text, n)
 			}
@@ -164,7 +216,7 @@ func FuzzCondition(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%q %q: %v", key, value, err)
 			}
-			if c.Holds(users) != want {
+			if c.Holds(of(users)) != want {
 				t.Errorf("%q %s %q: %v", key, by, value, !want)
 			}
 		}
