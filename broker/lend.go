@@ -4,19 +4,19 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Borrowers reports whether a connected client of a space that has subscribed to one of
-// the filters takes a message lent: it has room, and fewer than most lent ones.
-func (b *Broker) Borrowers(space protocol.SpaceID, filters []string, most int) bool {
+// Borrowers is the size of the largest packet that a connected client of a space takes
+// which has subscribed to one of the filters and takes a message lent: it has room, and
+// fewer than most lent ones. It is 0 if there is none.
+func (b *Broker) Borrowers(space protocol.SpaceID, filters []string, most int) (largest int) {
 	for _, sub := range b.index.subscribed(space, filters) {
 		s := sub.session
 		s.mu.Lock()
-		free := s.borrows(s.conn.Load(), most)
-		s.mu.Unlock()
-		if free {
-			return true
+		if c := s.conn.Load(); s.borrows(c, most) {
+			largest = max(largest, c.maxPacket)
 		}
+		s.mu.Unlock()
 	}
-	return false
+	return largest
 }
 
 // Lend sends a message to one connected client of a space that has subscribed to one of

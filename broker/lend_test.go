@@ -2,8 +2,10 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -25,7 +27,7 @@ func TestAMessageIsLentUntilItIsAcknowledgedOrTheConnectionEnds(t *testing.T) {
 		}
 		p := n.connect(5, "a", kept)
 		p.subscribe("work", 1)
-		if n.Borrowers("other", []string{"work"}, 9) || !n.Borrowers(protocol.DefaultSpace, []string{"else", "work"}, 9) {
+		if n.Borrowers("other", []string{"work"}, 9) > 0 || n.Borrowers(protocol.DefaultSpace, []string{"else", "work"}, 9) == 0 {
 			t.Error("the borrowers are others")
 		}
 		for _, payload := range []string{"1", "2", "3"} {
@@ -80,4 +82,48 @@ func TestAMessageIsLentToWhoHasTheFewest(t *testing.T) {
 		t.Error("it was not sent with QoS 0")
 	}
 	c.take("once")
+}
+
+// Who lends hears how large a packet may be for the client that takes most of those that
+// have room.
+func TestBorrowersTellTheirLargestPacket(t *testing.T) {
+	n := newNode(t, 1)
+	done := make(chan string, 8)
+	largest := func() int { return n.Borrowers(protocol.DefaultSpace, []string{"work"}, 1) }
+	small, large := n.connect(5, "small", property(packet.MaximumPacketSize, 100)), n.connect(5, "large", property(packet.MaximumPacketSize, 1000))
+	small.subscribe("work", 1)
+	if got := largest(); got != 100 {
+		t.Errorf("%d bytes", got)
+	}
+	if lend(n, strings.Repeat("x", 200), 1, done) {
+		t.Error("a client was lent a message that is too large for it")
+	}
+	large.subscribe("work", 1)
+	if got := largest(); got != 1000 {
+		t.Errorf("%d bytes", got)
+	}
+	if !lend(n, strings.Repeat("x", 200), 1, done) {
+		t.Error("nobody was lent a message that one of two takes")
+	}
+	if got := largest(); got != 100 { // the other one has enough
+		t.Errorf("%d bytes", got)
+	}
+	n.connect(4, "old").subscribe("work", 1)
+	if got := largest(); got < packet.MaxRemaining {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+// What is lent knows neither groups nor conditions.
+func TestSubscriptionsToWhatIsLentArePlain(t *testing.T) {
+	n := newNode(t, 1, conditions, func(o *Options) { o.Lending = "work/" })
+	p := n.connect(5, "a")
+	for _, filter := range []string{"work/a?x=1", "$share/g/work/a", "$share/g/work/a?x=1", "$exclusive/work/a"} {
+		if got := p.trySubscribe(filter, 1); got[0] != packet.TopicFilterInvalid {
+			t.Errorf("%s: %v", filter, got)
+		}
+	}
+	for _, filter := range []string{"work/a", "work?x=1", "$share/g/work", "$share/work/a"} {
+		p.subscribe(filter, 1)
+	}
 }

@@ -50,6 +50,10 @@ type Options struct {
 	// Conditions has what stands behind a question mark in the filter of a subscription
 	// be a condition on the user properties of messages, see package condition.
 	Conditions bool
+	// Lending begins the filters whose subscribers are lent messages, see [Broker.Lend];
+	// "" for none. Such a subscription has the filter alone: whoever lends looks at
+	// neither groups nor conditions.
+	Lending string
 	// Full reports whether nothing new may be stored; optional. No more topics
 	// then get a retained message, nothing is kept for clients that are away,
 	// and publishers of QoS 1 and 2 are told so where nobody else has their

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"strings"
+
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/broker/topic"
 )
@@ -119,6 +121,9 @@ func (t *turn) judge(c *conn, filter string) (packet.Reason, string) {
 		}
 	}
 	judged := topic.Inner(plain)
+	if lent := t.b.options.Lending; lent != "" && judged != filter && strings.HasPrefix(judged, lent) {
+		return packet.TopicFilterInvalid, "a subscription to what is lent is neither shared nor exclusive, and takes no condition"
+	}
 	if topic.DeeperThan(t.b.options.Limits.TopicLevels, judged) {
 		return packet.TopicFilterInvalid, tooDeep
 	}

@@ -30,6 +30,7 @@ func newQueues(s *state, d *domains, options *mqttdoor.ServerOptions) *queue.Kee
 	}
 	k := queue.Open(o)
 	s.life.Add("queues", k.Close)
+	options.Broker.Lending = queue.Prefix
 	options.Profiles = append(options.Profiles, mqttdoor.Profile{Root: queue.Prefix, Topics: func() mqttdoor.Topics { return k }})
 	return k
 }

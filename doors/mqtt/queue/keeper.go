@@ -32,7 +32,7 @@ const (
 type Server interface {
 	Handle(filter string, fn func(*broker.Publication))
 	Inspect(filter string, by broker.Inspector)
-	Borrowers(space protocol.SpaceID, filters []string, most int) bool
+	Borrowers(space protocol.SpaceID, filters []string, most int) (largest int)
 	Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(taken bool)) bool
 }
 

@@ -39,7 +39,7 @@ func (k *Keeper) busy() (lines []*line) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, l := range k.lines {
-		if len(l.waiting) > 0 && k.queues[l.queue.Name] != nil {
+		if len(l.waiting)+len(l.large) > 0 && k.queues[l.queue.Name] != nil {
 			lines = append(lines, l)
 		}
 	}
@@ -49,8 +49,12 @@ func (k *Keeper) busy() (lines []*line) {
 // serve gives messages of a line to workers here while there are both.
 func (k *Keeper) serve(ctx context.Context, l *line) {
 	q := l.queue
-	for ctx.Err() == nil && k.server.Borrowers(l.space, q.filters(), q.Prefetch) {
-		e, at := k.first(l)
+	for ctx.Err() == nil {
+		largest := k.server.Borrowers(l.space, q.filters(), q.Prefetch)
+		if largest == 0 {
+			return
+		}
+		e, at := k.first(l, largest)
 		if e == nil {
 			return
 		}
@@ -82,11 +86,12 @@ func (k *Keeper) serve(ctx context.Context, l *line) {
 	}
 }
 
-// first is the first message of a line that nobody has.
-func (k *Keeper) first(l *line) (e *entry, at int64) {
+// first is the first message of a line that nobody has, of those whose packet is no larger
+// than the largest that a worker takes.
+func (k *Keeper) first(l *line, largest int) (e *entry, at int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e = l.next(); e != nil {
+	if e = l.next(largest); e != nil {
 		at = e.at
 	}
 	return e, at

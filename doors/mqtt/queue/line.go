@@ -2,7 +2,6 @@ package queue
 
 import (
 	"container/heap"
-	"slices"
 
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
@@ -14,6 +13,10 @@ type line struct {
 	space   protocol.SpaceID
 	entries map[string]*entry // by key
 	waiting order
+	// large are messages that wait for a worker which takes packets of more than passed
+	// bytes; passed is 0 without any. Those behind them do not wait for that.
+	large  map[*entry]bool
+	passed int
 
 	coming int             // messages that are being stored
 	all    load            // entries, and what is being stored
@@ -67,10 +70,12 @@ type entry struct {
 	key    string
 	at     int64
 	size   int
+	packet int    // size of its packet, at most
 	by     string // its publisher
 	with   string // the process that has it, "" for none
 	lent   bool   // a client here has it, or is about to
-	queued bool   // in waiting
+	queued bool   // in waiting, at this place
+	place  int
 }
 
 // put takes in what the record of a message says by now.
@@ -82,16 +87,14 @@ func (l *line) put(key string, m *Message) {
 	} else {
 		l.add(e.by, load{-1, -e.size})
 	}
-	e.size, e.by, e.with = m.size(), m.By, m.With
+	e.size, e.packet, e.by, e.with = m.size(), m.packet(), m.By, m.With
 	l.add(e.by, load{1, e.size})
 	if e.at != m.At {
-		e.lent = false // it is another message: the newest of its topic
+		e.lent, e.at = false, m.At // it is another message: the newest of its topic
+		delete(l.large, e)
 		if e.queued {
-			l.waiting = slices.DeleteFunc(l.waiting, func(o *entry) bool { return o == e })
-			heap.Init(&l.waiting)
-			e.queued = false
+			heap.Fix(&l.waiting, e.place)
 		}
-		e.at = m.At
 	}
 	if e.with == "" && !e.lent {
 		l.enqueue(e)
@@ -99,7 +102,7 @@ func (l *line) put(key string, m *Message) {
 }
 
 func (l *line) enqueue(e *entry) {
-	if !e.queued {
+	if !e.queued && !l.large[e] {
 		e.queued = true
 		heap.Push(&l.waiting, e)
 	}
@@ -109,21 +112,45 @@ func (l *line) remove(key string) {
 	if e := l.entries[key]; e != nil {
 		l.add(e.by, load{-1, -e.size})
 		delete(l.entries, key)
+		delete(l.large, e)
 		e.lent = true // so that nobody is given it who finds it waiting
 	}
 }
 
-// next takes the first message that nobody has off those that wait, nil if there is none.
-func (l *line) next() *entry {
+// next takes the first message that nobody has, and whose packet is no larger than
+// largest, off those that wait; nil if there is none.
+func (l *line) next(largest int) *entry {
+	if largest > l.passed && l.passed > 0 {
+		aside := l.large
+		l.large, l.passed = nil, 0
+		for e := range aside {
+			l.enqueue(e)
+		}
+	}
 	for len(l.waiting) > 0 {
 		e := heap.Pop(&l.waiting).(*entry)
 		e.queued = false
-		if e.with == "" && !e.lent {
+		switch {
+		case e.with != "" || e.lent:
+		case e.packet > largest:
+			l.putAside(e, largest)
+		default:
 			e.lent = true
 			return e
 		}
 	}
 	return nil
+}
+
+// putAside has a message wait for a worker that takes packets of more than largest bytes.
+func (l *line) putAside(e *entry, largest int) {
+	if l.large == nil {
+		l.large = make(map[*entry]bool)
+	}
+	l.large[e] = true
+	if l.passed == 0 || largest < l.passed {
+		l.passed = largest
+	}
 }
 
 // An order is a heap of entries, those that came first in front.
@@ -133,8 +160,17 @@ func (o order) Len() int { return len(o) }
 func (o order) Less(i, j int) bool {
 	return o[i].at < o[j].at || o[i].at == o[j].at && o[i].key < o[j].key
 }
-func (o order) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
-func (o *order) Push(x any)   { *o = append(*o, x.(*entry)) }
+func (o order) Swap(i, j int) {
+	o[i], o[j] = o[j], o[i]
+	o[i].place, o[j].place = i, j
+}
+
+// Push implements [heap.Interface].
+func (o *order) Push(x any) {
+	e := x.(*entry)
+	e.place = len(*o)
+	*o = append(*o, e)
+}
 
 // Pop implements [heap.Interface].
 func (o *order) Pop() any {

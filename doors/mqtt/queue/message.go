@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -58,6 +59,27 @@ func (m *Message) size() int {
 		n += len(u.Key) + len(u.Value)
 	}
 	return n
+}
+
+// packet is the size of the PUBLISH that a worker of MQTT 5 gets, with the identifier of
+// its subscription, in bytes.
+func (m *Message) packet() int {
+	out := m.message(time.Unix(0, m.At))
+	const identifier = 1 + 4
+	props := identifier
+	for _, n := range []int{len(out.ContentType), len(out.ResponseTopic), len(out.CorrelationData)} {
+		if n > 0 {
+			props += 1 + 2 + n
+		}
+	}
+	if out.Expiry > 0 {
+		props += 1 + 4
+	}
+	for _, u := range out.UserProperties {
+		props += 1 + 2 + len(u.Key) + 2 + len(u.Value)
+	}
+	body := 2 + len(out.Topic) + 2 + packet.VarintLen(props) + props + len(out.Payload)
+	return 1 + packet.VarintLen(body) + body
 }
 
 // over reports whether the message is dropped by now.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
@@ -33,10 +34,13 @@ type hall struct {
 func (*hall) Handle(string, func(*broker.Publication)) {}
 func (*hall) Inspect(string, broker.Inspector)         {}
 
-func (h *hall) Borrowers(protocol.SpaceID, []string, int) bool {
+func (h *hall) Borrowers(protocol.SpaceID, []string, int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.dead && len(h.has) < h.busy
+	if h.dead || len(h.has) >= h.busy {
+		return 0
+	}
+	return packet.MaxRemaining
 }
 
 func (h *hall) Lend(_ protocol.SpaceID, _ []string, _ int, m protocol.Message, done func(bool)) bool {
