@@ -378,9 +378,10 @@ func (r *Router) execute(ctx context.Context, c *Call, run invocation) (out outc
 		}
 	}()
 	r.started(c)
+	at := r.revision()
 	result, err := within(ctx, r.opts.Extensions.Processors, c, run)
 	if err != nil {
-		result, err = r.again(ctx, c, run, result, err)
+		result, err = r.again(ctx, c, run, at, result, err)
 	}
 	return outcome{result: result, err: asError(err), warnings: c.warned()}
 }

@@ -33,19 +33,26 @@ func (r *Router) reach(c *Call) error {
 	return err
 }
 
-// again runs a read that found nothing once more, if this process had not seen
-// everything written before: another process may have confirmed the record to the
+// revision is the one that this process has seen, 0 without a state.
+func (r *Router) revision() uint64 {
+	if r.opts.State == nil {
+		return 0
+	}
+	return r.opts.State.Revision()
+}
+
+// again runs a read that found nothing at a revision once more, if this process had not
+// seen everything written before: another process may have confirmed the record to the
 // caller.
-func (r *Router) again(ctx context.Context, c *Call, run invocation, result json.RawMessage, err error) (json.RawMessage, error) {
+func (r *Router) again(ctx context.Context, c *Call, run invocation, at uint64, result json.RawMessage, err error) (json.RawMessage, error) {
 	if r.opts.State == nil || c.command.Effect != Read || c.command.async || protocol.CodeOf(err) != protocol.NotFound {
 		return result, err
 	}
-	moved := false
-	_ = c.Park(ctx, func(ctx context.Context) (failed error) { // without it, the present knowledge has to do
-		moved, failed = r.opts.State.CatchUp(ctx)
+	_ = c.Park(ctx, func(ctx context.Context) error { // without it, the present knowledge has to do
+		_, failed := r.opts.State.CatchUp(ctx)
 		return failed
 	})
-	if !moved {
+	if r.revision() == at {
 		return result, err
 	}
 	return within(ctx, r.opts.Extensions.Processors, c, run)

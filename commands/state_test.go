@@ -10,7 +10,10 @@ import (
 )
 
 // A follower is a state that is behind until it catches up.
-type follower struct{ seen, written uint64 }
+type follower struct {
+	seen, written uint64
+	follows       bool // by itself, once something was read
+}
 
 func (f *follower) Revision() uint64 { return f.seen }
 
@@ -28,19 +31,23 @@ func TestAReadThatFindsNothingLooksAgainOnceMoreIsSeen(t *testing.T) {
 		runs     int
 		answer   string
 	}{
-		"behind":                     {follower{1, 5}, `{}`, "test.find", 2, `"found":5`},
-		"not behind":                 {follower{3, 3}, `{}`, "test.find", 1, `"3001"`},
-		"at the revision":            {follower{5, 5}, `{"min_revision":5}`, "test.find", 1, `"found":5`},
-		"asks for more than is seen": {follower{1, 5}, `{"min_revision":5}`, "test.find", 1, `"found":5`},
-		"asks for what never was":    {follower{1, 5}, `{"min_revision":6}`, "test.find", 0, `metadata.min_revision`},
-		"asks for nonsense":          {follower{1, 5}, `{"min_revision":"5"}`, "test.find", 0, `metadata.min_revision`},
-		"writes":                     {follower{4, 4}, `{}`, "test.put", 1, `"revision":4`},
+		"behind until it was read":   {follower{1, 5, true}, `{}`, "test.find", 2, `"found":5`},
+		"behind":                     {follower{1, 5, false}, `{}`, "test.find", 2, `"found":5`},
+		"not behind":                 {follower{3, 3, false}, `{}`, "test.find", 1, `"3001"`},
+		"at the revision":            {follower{5, 5, false}, `{"min_revision":5}`, "test.find", 1, `"found":5`},
+		"asks for more than is seen": {follower{1, 5, false}, `{"min_revision":5}`, "test.find", 1, `"found":5`},
+		"asks for what never was":    {follower{1, 5, false}, `{"min_revision":6}`, "test.find", 0, `metadata.min_revision`},
+		"asks for nonsense":          {follower{1, 5, false}, `{"min_revision":"5"}`, "test.find", 0, `metadata.min_revision`},
+		"writes":                     {follower{4, 4, false}, `{}`, "test.put", 1, `"revision":4`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runs := 0
 			find := commands.New(commands.Spec{Name: "test.find", Summary: "Test.", Effect: commands.Read, Action: "test:find", Example: `{}`},
 				func(context.Context, *commands.Call, struct{}) (map[string]uint64, error) {
 					if runs++; c.state.seen < 5 {
+						if c.state.follows {
+							c.state.seen = c.state.written
+						}
 						return nil, protocol.Errorf(protocol.NotFound, "there is none")
 					}
 					return map[string]uint64{"found": c.state.seen}, nil

@@ -20,6 +20,9 @@ type StoreOptions struct {
 	Blobs   Blobs
 	// Atomic makes all changes or none, up to 1000. Without it each change is made alone.
 	Atomic func(ctx context.Context, changes []Change) error
+	// CatchUp waits until the records show what other bridges have stored before the call.
+	// Nil: they always do.
+	CatchUp func(ctx context.Context) error
 
 	MaxFile  int64 // bytes of one file, default 4 GiB
 	Quota    int64 // bytes of a group, all kept versions together; default 16 GiB
@@ -129,8 +132,29 @@ type Space struct {
 	space protocol.SpaceID
 }
 
+// shows reports whether there is something, now or once the records show what other
+// bridges have confirmed to their callers.
+func (s *Store) shows(ctx context.Context, there func() bool) bool {
+	if there() {
+		return true
+	}
+	if s.opts.CatchUp == nil {
+		return false
+	}
+	_ = s.opts.CatchUp(ctx) // while NATS is away, the present knowledge has to do
+	return there()
+}
+
 // ByID finds a file of a group by its id.
-func (s *Space) ByID(ctx context.Context, group, id string) (File, error) {
+func (s *Space) ByID(ctx context.Context, group, id string) (f File, err error) {
+	s.store.shows(ctx, func() bool {
+		f, err = s.byID(group, id)
+		return err == nil
+	})
+	return f, err
+}
+
+func (s *Space) byID(group, id string) (File, error) {
 	x := s.store.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,10 +179,18 @@ func (s *Space) Stat(ctx context.Context, group, path string) (File, error) {
 }
 
 // find looks up a version of a file, 0 for the current one.
-func (s *Space) find(ctx context.Context, group, path string, version uint64) (*Record, *Version, error) {
+func (s *Space) find(ctx context.Context, group, path string, version uint64) (r *Record, v *Version, err error) {
 	if err := checkNames(ctx, group, path); err != nil {
 		return nil, nil, err
 	}
+	s.store.shows(ctx, func() bool {
+		r, v, err = s.known(group, path, version)
+		return err == nil
+	})
+	return r, v, err
+}
+
+func (s *Space) known(group, path string, version uint64) (*Record, *Version, error) {
 	r, _, ok := s.store.opts.Records.Get(recordKey(s.space, group, path))
 	if version == 0 {
 		if !ok || !r.live() {
@@ -209,6 +241,9 @@ func (s *Space) Open(ctx context.Context, group, path string, version uint64) (i
 // Delete implements [Files].
 func (s *Space) Delete(ctx context.Context, group, path string, ifVersion uint64) (File, error) {
 	if err := checkNames(ctx, group, path); err != nil {
+		return File{}, err
+	}
+	if _, _, err := s.find(ctx, group, path, 0); err != nil {
 		return File{}, err
 	}
 	for range records.Attempts {
@@ -271,7 +306,14 @@ func (s *Space) list(ctx context.Context, group, prefix, cursor string, limit in
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	limit = min(limit, MaxLimit)
+	s.store.shows(ctx, func() bool {
+		files, next, err = s.listed(group, prefix, cursor, min(limit, MaxLimit), pick)
+		return len(files) > 0 || err != nil || cursor != ""
+	})
+	return files, next, err
+}
+
+func (s *Space) listed(group, prefix, cursor string, limit int, pick func(*Record) (*Version, error)) (files []File, next string, err error) {
 	x := s.store.index
 	x.mu.Lock()
 	defer x.mu.Unlock()

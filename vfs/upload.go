@@ -163,6 +163,16 @@ func (u *uploads) add(id string) (added func(), err error) {
 	}, nil
 }
 
+// uploadWith is the upload of a principal, of which so many bytes should have come: if it is
+// not there, or has fewer, other bridges may know more.
+func (s *Store) uploadWith(ctx context.Context, who *protocol.Principal, id string, received int64) (r *Record, err error) {
+	s.shows(ctx, func() bool {
+		r, err = s.upload(who, id)
+		return err == nil && r.current().Size >= received
+	})
+	return r, err
+}
+
 // upload finds an upload of a principal. To others it is not there.
 func (s *Store) upload(who *protocol.Principal, id string) (*Record, error) {
 	s.uploads.mu.Lock()
@@ -176,8 +186,8 @@ func (s *Store) upload(who *protocol.Principal, id string) (*Record, error) {
 
 // FindUpload returns the progress of a principal's upload; 4003 if it has none of this
 // id.
-func (s *Store) FindUpload(who *protocol.Principal, id string) (ResumableState, error) {
-	r, err := s.upload(who, id)
+func (s *Store) FindUpload(ctx context.Context, who *protocol.Principal, id string) (ResumableState, error) {
+	r, err := s.uploadWith(ctx, who, id, 0)
 	if err != nil {
 		return ResumableState{}, err
 	}
@@ -208,7 +218,7 @@ func (s *Store) Uploads(who *protocol.Principal) []ResumableState {
 // the state then holds the progress, and the error the reason. While another part is being added
 // the error is 4008.
 func (s *Store) Append(ctx context.Context, who *protocol.Principal, id string, offset int64, part io.Reader) (ResumableState, error) {
-	r, err := s.upload(who, id)
+	r, err := s.uploadWith(ctx, who, id, offset)
 	if err != nil {
 		return ResumableState{}, err
 	}
@@ -308,7 +318,10 @@ func (b *breaking) why(whole bool, path string) error {
 // principal may write: 3006 while bytes are missing, 4002 if it has not the sum that was
 // announced, now or at the beginning. An upload that failed so stays, and can be aborted.
 func (s *Store) FinishUpload(ctx context.Context, who *protocol.Principal, id string, files Files, sum *Sum) (File, error) {
-	r, err := s.upload(who, id)
+	r, err := s.uploadWith(ctx, who, id, 0)
+	if err == nil {
+		r, err = s.uploadWith(ctx, who, id, r.Upload.Size)
+	}
 	if err != nil {
 		return File{}, err
 	}
@@ -360,7 +373,7 @@ func (s *Store) unstage(ctx context.Context, r *Record, files Files, o PutOption
 
 // AbortUpload gives up an upload of a principal.
 func (s *Store) AbortUpload(ctx context.Context, who *protocol.Principal, id string) error {
-	r, err := s.upload(who, id)
+	r, err := s.uploadWith(ctx, who, id, 0)
 	if err != nil {
 		return err
 	}

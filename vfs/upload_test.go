@@ -78,7 +78,7 @@ func TestAnUploadGoesOnWhereItBroke(t *testing.T) {
 			if random.IntN(2) == 0 {
 				w.start()
 			}
-			if s, err = w.FindUpload(ann, s.ID); err != nil || s.Received != int64(want) {
+			if s, err = w.FindUpload(t.Context(), ann, s.ID); err != nil || s.Received != int64(want) {
 				t.Fatalf("seed %d: %v %+v", seed, err, s)
 			}
 		}
@@ -91,7 +91,7 @@ func TestAnUploadGoesOnWhereItBroke(t *testing.T) {
 		if got, err := w.read("big", 0); err != nil || got != string(data) {
 			t.Errorf("seed %d: %v, %d bytes read", seed, err, len(got))
 		}
-		if _, err := w.FindUpload(ann, s.ID); protocol.CodeOf(err) != protocol.FileNotFound {
+		if _, err := w.FindUpload(t.Context(), ann, s.ID); protocol.CodeOf(err) != protocol.FileNotFound {
 			t.Errorf("a finished upload is there: %v", err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestAnUploadIsItsPrincipalsAlone(t *testing.T) {
 	w := open(t)
 	s := w.begin(ann, "mine", 10)
 	for _, who := range []*protocol.Principal{ben, cy} {
-		_, err := w.FindUpload(who, s.ID)
+		_, err := w.FindUpload(t.Context(), who, s.ID)
 		code(t, err, protocol.FileNotFound)
 		_, err = w.Append(t.Context(), who, s.ID, 0, bytes.NewReader(make([]byte, 10)))
 		code(t, err, protocol.FileNotFound)
@@ -187,12 +187,12 @@ func TestAnUploadIsGivenUpADayAfterItsLastPart(t *testing.T) {
 	}
 	now = now.Add(23 * time.Hour)
 	w.CollectGarbage(t.Context())
-	if _, err := w.FindUpload(ann, s.ID); err != nil || w.blobs() == 0 {
+	if _, err := w.FindUpload(t.Context(), ann, s.ID); err != nil || w.blobs() == 0 {
 		t.Fatalf("given up early: %v", err)
 	}
 	now = now.Add(2 * time.Hour)
 	w.CollectGarbage(t.Context())
-	_, err = w.FindUpload(ann, s.ID)
+	_, err = w.FindUpload(t.Context(), ann, s.ID)
 	code(t, err, protocol.FileNotFound)
 	w.CollectGarbage(t.Context())
 	if n := w.blobs(); n != 0 {

@@ -79,7 +79,7 @@ func (h *Handler) uploads(w http.ResponseWriter, r *http.Request, who *protocol.
 func (h *Handler) oneUpload(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	id, end, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, uploadsPath), "/")
 	store := h.Service.Store()
-	state, err := store.FindUpload(who, id)
+	state, err := store.FindUpload(r.Context(), who, id)
 	if err != nil {
 		return err
 	}

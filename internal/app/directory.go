@@ -27,7 +27,7 @@ func (r *relaying) own(ctx context.Context, s *state) (err error) {
 func (r *relaying) newHolders(self cluster.Node, owners exclusive.Owners) *exclusive.Holders {
 	return exclusive.New(exclusive.Options{
 		Self: self, Records: r.exclusives, Members: r.members, Owners: owners, Log: r.log,
-		CatchUp: func(ctx context.Context) error { _, err := r.store.CatchUp(ctx); return err },
+		CatchUp: r.catchUp(),
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/connect/homeassistant"
 	"github.com/aibridge/aibridge/connect/link"
 	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
+	"github.com/aibridge/aibridge/doors/files/webdav"
 	"github.com/aibridge/aibridge/doors/mqtt/cloudevents"
 	"github.com/aibridge/aibridge/doors/mqtt/delayed"
 	"github.com/aibridge/aibridge/doors/mqtt/queue"
@@ -73,6 +74,7 @@ type domains struct {
 	a2aCards   *store.Table[a2atopic.Card] // of agents on MQTT
 	delayed    *store.Table[delayed.Message]
 	queued     *store.Table[queue.Message]
+	davLocks   *store.Table[webdav.Lock]
 	plain      *plain // publications of programs that know nothing of the bridge
 }
 
@@ -102,6 +104,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.a2aCards = store.NewTable[a2atopic.Card](s.Store, "a2acard")
 	d.delayed = store.NewTable[delayed.Message](s.Store, "delayed")
 	d.queued = store.NewTable[queue.Message](s.Store, "queued")
+	d.davLocks = store.NewTable[webdav.Lock](s.Store, "davlock")
 	d.shadows = newShadows(s, d.agents)
 	d.links = newLinks(s, d, ring)
 	joinCentre(s, d)
@@ -125,7 +128,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	})
 	d.parked = newParked(s, d.approvals, d.keepApproval, d.tellLate(s))
 	d.tasks = newTasks(s, d.groups, d.rollouts, d.parked, d.relay)
-	if d.files, err = newFiles(ctx, s, d.channels); err != nil {
+	if d.files, err = newFiles(ctx, s, d.channels, d.relay.catchUp()); err != nil {
 		return nil, err
 	}
 	d.mirror = newMirror(s, d.channels, tables, d.files, d.relay)

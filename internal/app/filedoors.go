@@ -19,13 +19,17 @@ import (
 func mountFileDoors(s *state, d *domains, handler *files.Handler, mounts map[string]http.Handler) error {
 	settings := &s.config.Doors
 	if settings.WebDAV.On {
-		door, err := webdav.New(webdav.Options{Files: handler, Authenticate: func(r *http.Request) (*protocol.Principal, error) {
-			who, err := d.identities.authenticator.Basic(r)
-			return admitted(s, r, who, err)
-		}})
+		door, err := webdav.New(webdav.Options{
+			Files: handler, Locks: d.davLocks, CatchUp: d.relay.catchUp(), Log: s.log,
+			Authenticate: func(r *http.Request) (*protocol.Principal, error) {
+				who, err := d.identities.authenticator.Basic(r)
+				return admitted(s, r, who, err)
+			},
+		})
 		if err != nil {
 			return err
 		}
+		s.life.Run("locks of WebDAV", door.Run)
 		mounts[webdav.Path], mounts[webdav.Path+"/"] = door, door
 	}
 	if !settings.S3.On {

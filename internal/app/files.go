@@ -22,7 +22,7 @@ type fileParts struct {
 }
 
 // newFiles makes the part that keeps files. Its tables are loaded afterwards.
-func newFiles(ctx context.Context, s *state, members vfs.Members) (*fileParts, error) {
+func newFiles(ctx context.Context, s *state, members vfs.Members, catchUp func(context.Context) error) (*fileParts, error) {
 	o := &s.config.VFS
 	dir := s.config.VFSDir()
 	blobs, err := openBlobs(ctx, s, dir)
@@ -34,6 +34,7 @@ func newFiles(ctx context.Context, s *state, members vfs.Members) (*fileParts, e
 		Records:    records,
 		Blobs:      blobs,
 		Atomic:     atomicFiles(s.Store, records),
+		CatchUp:    catchUp,
 		MaxFile:    o.MaxFile,
 		Quota:      o.Quota,
 		Versions:   o.Versions,

@@ -90,6 +90,18 @@ func newRelaying(s *state, ring *security.Keyring) (*relaying, error) {
 	return r, nil
 }
 
+// catchUp waits until the tables show what other bridges have stored; nil for a bridge that
+// works alone, whose tables always do.
+func (r *relaying) catchUp() func(context.Context) error {
+	if r == nil {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		_, err := r.store.CatchUp(ctx)
+		return err
+	}
+}
+
 func takesRelayed(m cluster.Member) bool { return m.Notes[relayNote] != "" }
 
 // change has the arrival or departure of a bridge taken up soon.

@@ -77,7 +77,7 @@ var rooms = map[string][]string{
 	"doors/southbound":         {"protocol", "commands"},
 	"doors/console":            {"protocol", "console", "internal/webfile"},
 	"console":                  {},
-	"doors/files":              {"protocol", "commands", "internal/fair", "internal/filename", "vfs", "doors/files"},
+	"doors/files":              {"protocol", "commands", "internal/fair", "internal/filename", "internal/records", "vfs", "doors/files"},
 	"internal/bench":           {"protocol", "client", "broker", "internal/bench"},
 	"internal/natsd":           {"internal/membercert"},
 	"internal/membercert":      {},

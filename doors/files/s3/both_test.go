@@ -12,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/doors/files/filestest"
 	"github.com/aibridge/aibridge/doors/files/webdav"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -20,7 +21,7 @@ func serveBoth(t testing.TB) (w *world, dav *httptest.Server) {
 	t.Helper()
 	w = serve(t)
 	authenticate := func(*http.Request) (*protocol.Principal, error) { return filestest.Party("alice", "-"), nil }
-	door, err := webdav.New(webdav.Options{Files: w.Handler(t, authenticate), Authenticate: authenticate})
+	door, err := webdav.New(webdav.Options{Locks: recordstest.New[webdav.Lock](), Files: w.Handler(t, authenticate), Authenticate: authenticate})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,23 +8,31 @@
 package webdav
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/aibridge/aibridge/doors/files"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // Path is the path of the door.
 const Path = "/dav"
 
-// Options configure a [Door]. Files and Authenticate are needed.
+// Options configure a [Door]. Files, Locks and Authenticate are needed.
 type Options struct {
 	Files *files.Handler
+	Locks records.Table[Lock]
+	// CatchUp waits until the table shows what other bridges have stored before the call.
+	// Nil: it always does.
+	CatchUp func(context.Context) error
 	// Authenticate yields the principal of a request, by HTTP Basic among others.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
 	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // A Door serves /dav/….
@@ -35,13 +43,40 @@ type Door struct {
 
 // New makes the door.
 func New(o Options) (*Door, error) {
-	if o.Files == nil || o.Authenticate == nil {
-		return nil, errors.New("webdav: Files and Authenticate are needed")
+	if o.Files == nil || o.Locks == nil || o.Authenticate == nil {
+		return nil, errors.New("webdav: Files, Locks and Authenticate are needed")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Door{Options: o, locks: newLocks(o.Now)}, nil
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Door{Options: o, locks: newLocks(&o)}, nil
+}
+
+// The intervals at which locks are removed that no client has, and those whose time is
+// over, which count for nobody meanwhile.
+const (
+	retractPace = 10 * time.Second
+	expirePace  = 10 * time.Minute
+)
+
+// Run removes locks that are of no use to anybody, until ctx ends.
+func (d *Door) Run(ctx context.Context) error {
+	retract, expire := time.NewTicker(retractPace), time.NewTicker(expirePace)
+	defer retract.Stop()
+	defer expire.Stop()
+	for {
+		select {
+		case <-retract.C:
+			d.locks.retract(ctx)
+		case <-expire.C:
+			d.locks.expire(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // A request is one of a principal, for one resource.
@@ -101,5 +136,6 @@ func (q *request) serve() (err error) {
 	if q.condition, err = parseIf(q.Header.Get("If")); err != nil {
 		return err
 	}
+	q.door.locks.await(q.Context(), q.condition.tokens())
 	return do(q)
 }

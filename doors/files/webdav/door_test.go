@@ -12,6 +12,7 @@ import (
 	"github.com/aibridge/aibridge/doors/files/filestest"
 	"github.com/aibridge/aibridge/doors/files/webdav"
 	"github.com/aibridge/aibridge/internal/leaks"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -46,7 +47,7 @@ func serve(t testing.TB) *world {
 		}
 		return filestest.Party(name, "/"), nil
 	}
-	door, err := webdav.New(webdav.Options{Files: w.Handler(t, authenticate), Authenticate: authenticate, Now: func() time.Time { return w.now }})
+	door, err := webdav.New(webdav.Options{Files: w.Handler(t, authenticate), Locks: recordstest.New[webdav.Lock](), Authenticate: authenticate, Now: func() time.Time { return w.now }})
 	if err != nil {
 		t.Fatal(err)
 	}

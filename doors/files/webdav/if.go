@@ -185,7 +185,7 @@ func (l *conditionList) holds(q *request, r resource) bool {
 	for _, one := range l.conditions {
 		held := one.etag != "" && file.ID != "" && one.etag == etag(file)
 		for _, lock := range q.door.locks.of(q.who.Home(), at.name()) {
-			held = held || one.token != "" && lock.token == one.token && lock.owner.Is(q.who)
+			held = held || one.token != "" && lock.token == one.token && lock.Owner.Is(q.who)
 		}
 		if held == one.not {
 			return false

@@ -1,6 +1,7 @@
 package webdav
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -69,9 +70,9 @@ func (q *request) lock() error {
 	if err := q.condition.hold(q, r); err != nil {
 		return err
 	}
-	l, inTheWay, err := q.door.locks.take(q.who, heldLock{
-		root: q.at.name(), folder: r.folder, deep: deep, shared: asked.shared, comment: asked.owner, timeout: timeout,
-	})
+	l, inTheWay, err := q.door.locks.take(q.Context(), q.who, Lock{
+		Root: q.at.name(), Folder: r.folder, Deep: deep, Shared: asked.shared, Comment: asked.owner,
+	}, timeout)
 	if err != nil {
 		return err
 	}
@@ -82,13 +83,21 @@ func (q *request) lock() error {
 	if !there {
 		status = http.StatusCreated
 		if err := q.makeEmpty(); err != nil {
-			q.door.locks.release(q.who, l.root, l.token)
+			q.takeBack(l.token)
 			return err
 		}
 	}
 	q.w.Header().Set("Lock-Token", "<"+l.token+">")
 	q.answerLock(status, l)
 	return nil
+}
+
+// takeBack removes a lock that the client is not told of, also when it has hung up.
+func (q *request) takeBack(token string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), 10*time.Second)
+	defer cancel()
+	q.door.locks.leave(token)
+	q.door.locks.drop(ctx, token)
 }
 
 // makeEmpty makes an empty file for a lock.
@@ -110,7 +119,11 @@ func (q *request) makeEmpty() error {
 
 func (q *request) refresh(timeout time.Duration) error {
 	for token := range q.condition.tokens() {
-		if l, ok := q.door.locks.refresh(q.who, q.at.name(), token, timeout); ok {
+		l, ok, err := q.door.locks.refresh(q.Context(), q.who, q.at.name(), token, timeout)
+		if err != nil {
+			return err
+		}
+		if ok {
 			q.answerLock(http.StatusOK, l)
 			return nil
 		}
@@ -127,7 +140,7 @@ func (q *request) answerLock(status int, l heldLock) {
 func (q *request) activeLocks(at target) string {
 	var b strings.Builder
 	for _, l := range q.door.locks.of(q.who.Home(), at.name()) {
-		b.WriteString(l.show(q.door.Now(), l.owner.Is(q.who)))
+		b.WriteString(l.show(q.door.Now(), l.Owner.Is(q.who)))
 	}
 	return b.String()
 }
@@ -135,22 +148,22 @@ func (q *request) activeLocks(at target) string {
 // show is the lock as an activelock element.
 func (l *heldLock) show(now time.Time, token bool) string {
 	scope, depth := "exclusive", "0"
-	if l.shared {
+	if l.Shared {
 		scope = "shared"
 	}
-	if l.deep {
+	if l.Deep {
 		depth = "infinity"
 	}
-	group, path, _ := strings.Cut(l.root, "/")
+	group, path, _ := strings.Cut(l.Root, "/")
 	text := "<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:" + scope + "/></D:lockscope><D:depth>" + depth + "</D:depth>"
-	if l.comment != "" {
-		text += "<D:owner>" + l.comment + "</D:owner>"
+	if l.Comment != "" {
+		text += "<D:owner>" + l.Comment + "</D:owner>"
 	}
-	text += "<D:timeout>Second-" + strconv.Itoa(int(l.expires.Sub(now).Seconds())) + "</D:timeout>"
+	text += "<D:timeout>Second-" + strconv.FormatInt((l.Expires-now.UnixMilli())/1000, 10) + "</D:timeout>"
 	if token {
 		text += "<D:locktoken><D:href>" + l.token + "</D:href></D:locktoken>"
 	}
-	return text + "<D:lockroot><D:href>" + escape(target{group: group, path: path}.href(l.folder)) + "</D:href></D:lockroot></D:activelock>"
+	return text + "<D:lockroot><D:href>" + escape(target{group: group, path: path}.href(l.Folder)) + "</D:href></D:lockroot></D:activelock>"
 }
 
 // lockTime is the life of a lock: the first wish of the client, within bounds.
@@ -173,7 +186,13 @@ func (q *request) unlock() error {
 	if len(token) < 2 || token[0] != '<' || token[len(token)-1] != '>' {
 		return protocol.InvalidParam("Lock-Token", "must be a token in <>")
 	}
-	if !q.door.locks.release(q.who, q.at.name(), token[1:len(token)-1]) {
+	token = token[1 : len(token)-1]
+	q.door.locks.await(q.Context(), map[string]bool{token: true})
+	released, err := q.door.locks.release(q.Context(), q.who, q.at.name(), token)
+	if err != nil {
+		return err
+	}
+	if !released {
 		return conditionError{http.StatusConflict, "lock-token-matches-request-uri", nil}
 	}
 	q.w.WriteHeader(http.StatusNoContent)

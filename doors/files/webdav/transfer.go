@@ -119,7 +119,7 @@ func (q *request) carryOut(d *deed) error {
 	if err != nil || !d.moves {
 		return err
 	}
-	q.door.locks.gone(q.who.Home(), d.source.at.name())
+	q.door.locks.gone(context.WithoutCancel(q.Context()), q.who.Home(), d.source.at.name())
 	q.keepFolder(d.source.at.parent())
 	return nil
 }

@@ -179,7 +179,7 @@ func (q *request) remove(r resource) error {
 	if err := q.removeFiles(r); err != nil {
 		return err
 	}
-	q.door.locks.gone(q.who.Home(), r.at.name())
+	q.door.locks.gone(context.WithoutCancel(q.Context()), q.who.Home(), r.at.name())
 	return nil
 }
 
