@@ -72,9 +72,8 @@ func TestALineWaitsForWhatIsDueNext(t *testing.T) {
 func TestALetterThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	office := openPostOffice(t, nil)
 	office.refuse = 1
-	p := newPostman(Options{Now: time.Now, Mail: &Mailer{Server: office.address, TLS: ClearText, From: address("bridge@example.com")}})
-	p.pause = time.Hour
-	first, second := &letter{to: []mail.Address{address("a@example.com")}}, &letter{to: []mail.Address{address("b@example.com")}}
+	p := newPostman(Options{Now: time.Now, Mail: &Mailer{Server: office.address, TLS: ClearText, From: address("bridge@example.com")}}, func(string) bool { return true }, func(context.Context, string, news) {})
+	first, second := &letter{to: []mail.Address{address("a@example.com")}, at: time.Now(), pause: time.Minute}, &letter{to: []mail.Address{address("b@example.com")}}
 	p.add(first)
 	p.add(second)
 	ctx, stop := context.WithCancel(t.Context())
@@ -83,7 +82,7 @@ func TestALetterThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	got := <-office.letters
 	stop()
 	running.Wait()
-	if len(got.to) != 1 || got.to[0] != "TO:<b@example.com>" || first.attempts != 1 {
-		t.Errorf("sent first: %v, after %d attempts of the other", got.to, first.attempts)
+	if len(got.to) != 1 || got.to[0] != "TO:<b@example.com>" || first.pause != 2*time.Minute {
+		t.Errorf("sent first: %v, and the other is tried again %v after the next attempt", got.to, first.pause)
 	}
 }

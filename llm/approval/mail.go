@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
 	"net/smtp"
+	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"text/template"
@@ -82,18 +85,17 @@ type Letter struct {
 
 // letter is an e-mail in the queue.
 type letter struct {
-	id, name string
-	to       []mail.Address
-	full     []string // addresses of these that get no further e-mail for a while
-	view     Approval
-	at       time.Time
+	news
+	id   string
+	to   []mail.Address
+	full []string // addresses of these that get no further e-mail for a while
+	view Approval
+	at   time.Time
 
-	attempts int
-	due      time.Time // of the next attempt; zero at once
+	shared bool          // to is what the shares of the addresses allow
+	due    time.Time     // of the next attempt; zero at once
+	pause  time.Duration // before the attempt after that
 }
-
-// mailAttempts is the greatest number of attempts to send an e-mail.
-const mailAttempts = 4
 
 // A postman delivers e-mails, one after the other.
 type postman struct {
@@ -103,6 +105,8 @@ type postman struct {
 	log    *slog.Logger
 	now    func() time.Time
 	pause  time.Duration // before the second attempt, doubled for each further one
+	waits  func(approval string) bool
+	told   func(ctx context.Context, hook string, n news) // the delivery is settled
 	wake   chan struct{}
 	counts *prometheus.CounterVec // by outcome
 
@@ -111,12 +115,12 @@ type postman struct {
 	shares       map[string]share // by address
 }
 
-func newPostman(o Options) *postman {
+func newPostman(o Options, waits func(approval string) bool, told func(context.Context, string, news)) *postman {
 	if o.Mail == nil {
 		return nil
 	}
 	p := &postman{
-		Mailer: *o.Mail, bridge: o.BridgeID, people: o.People, log: o.Log, now: o.Now, pause: firstPause, wake: make(chan struct{}, 1),
+		Mailer: *o.Mail, bridge: o.BridgeID, people: o.People, log: o.Log, now: o.Now, pause: firstPause, waits: waits, told: told, wake: make(chan struct{}, 1),
 		line:   newLine(len(o.Mail.Spaces) == 1, func(l *letter) place { return place{l.view.Space, l.due} }),
 		shares: make(map[string]share), counts: newMailCounts(o.Registerer),
 	}
@@ -129,27 +133,31 @@ func newPostman(o Options) *postman {
 	return p
 }
 
-// send queues an e-mail about an event. It does not block.
-func (p *postman) send(r *Record, view Approval, name, id string) {
-	if p == nil || !slices.Contains(mailed, name) || len(p.Spaces) > 0 && !slices.Contains(p.Spaces, view.Space) {
+// byMail is the name of the delivery by e-mail in the steps of approvals, beside those of
+// webhooks.
+const byMail = "mail"
+
+// tells reports whether there are e-mails about an event of a space.
+func (p *postman) tells(space protocol.SpaceID, event string) bool {
+	return p != nil && slices.Contains(mailed, event) && (len(p.Spaces) == 0 || slices.Contains(p.Spaces, space))
+}
+
+// send queues an e-mail about a step of an approval. It does not block.
+func (p *postman) send(r *Record, view Approval, e *protocol.Event, step int) {
+	if !p.tells(view.Space, e.Name) {
 		return
 	}
-	to := p.recipients(r)
-	if len(to) == 0 {
-		return
+	l := &letter{news: news{r.ID, step, e.Name}, id: deliveryID(e), to: p.recipients(r), view: view, at: time.UnixMilli(e.Timestamp), pause: p.pause}
+	if step >= 0 {
+		l.id += "-" + strconv.Itoa(step) // two bridges may count alike
 	}
-	l := &letter{id: id, name: name, view: view, at: p.now()}
 	p.mu.Lock()
-	l.to, l.full = p.within(to, view.Space, l.at)
-	added := len(l.to) == 0 || p.add(l)
+	known := slices.ContainsFunc(p.waiting, func(w *letter) bool { return w.id == l.id })
+	added := known || p.add(l)
 	p.mu.Unlock()
-	p.counts.WithLabelValues(mailLimited).Add(float64(len(to) - len(l.to)))
-	switch {
-	case len(l.to) == 0:
-		return
-	case !added:
+	if !added && step < 0 {
 		p.counts.WithLabelValues(mailCrowded).Add(float64(len(l.to)))
-		p.log.Warn("an e-mail is not sent, too many wait already", "event", name, "space", view.Space)
+		p.log.Warn("an e-mail is not sent, too many wait already", "event", e.Name, "space", view.Space)
 		return
 	}
 	select {
@@ -218,28 +226,70 @@ func (p *postman) run(ctx context.Context) {
 	}
 }
 
-// deliver makes one attempt. A letter that the server refuses is repeated a few times
-// with doubling pauses, and does not block others meanwhile.
+// deliver makes one attempt. A letter that the server refuses for now is repeated with
+// doubling pauses while its call waits, for a day at most, and does not block others
+// meanwhile.
 func (p *postman) deliver(ctx context.Context, l *letter) {
-	text, err := p.compose(l)
-	if err != nil {
-		p.counts.WithLabelValues(mailFailed).Add(float64(len(l.to)))
-		p.log.Warn("an e-mail cannot be written; look at its template", "event", l.name, "error", err)
-	} else if err = p.post(ctx, l, text); err == nil {
-		p.counts.WithLabelValues(mailSent).Add(float64(len(l.to)))
-	} else if ctx.Err() == nil {
-		if l.attempts++; l.attempts < mailAttempts {
+	p.share(l)
+	outcome := mailSent
+	switch {
+	case len(l.to) == 0: // all have had their share, or nobody has an address
+	case !p.waits(l.approval):
+		outcome = mailMoot
+	default:
+		err := p.try(ctx, l)
+		if err != nil && ctx.Err() != nil {
+			return // whoever goes on sends it
+		}
+		if err != nil && isPassing(err) && p.now().Sub(l.at) < tooOld {
 			p.mu.Lock()
-			l.due = time.Now().Add(p.pause << (l.attempts - 1))
+			l.due, l.pause = time.Now().Add(l.pause), min(2*l.pause, longestPause)
 			p.mu.Unlock()
 			return
 		}
-		p.counts.WithLabelValues(mailFailed).Add(float64(len(l.to)))
-		p.log.Warn("an e-mail could not be sent", "server", p.Server, "event", l.name, "attempts", l.attempts, "error", err)
+		if err != nil {
+			outcome = mailFailed
+			p.log.Warn("an e-mail could not be sent", "server", p.Server, "event", l.name, "error", err)
+		}
 	}
+	p.counts.WithLabelValues(outcome).Add(float64(len(l.to)))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTimeout) // recorded also by a bridge that stops
+	defer cancel()
+	p.told(ctx, byMail, l.news)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remove(l)
+}
+
+// share counts a letter against the shares of its addresses, once.
+func (p *postman) share(l *letter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.shared {
+		return
+	}
+	to := l.to
+	l.to, l.full = p.within(to, l.view.Space, p.now())
+	l.shared = true
+	p.counts.WithLabelValues(mailLimited).Add(float64(len(to) - len(l.to)))
+}
+
+// try composes a letter and sends it once.
+func (p *postman) try(ctx context.Context, l *letter) error {
+	text, err := p.compose(l)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errTemplate, err)
+	}
+	return p.post(ctx, l, text)
+}
+
+var errTemplate = errors.New("it cannot be written; look at its template")
+
+// isPassing reports whether a later attempt may succeed: the template is not faulty, and
+// the server has not refused the letter for good.
+func isPassing(err error) bool {
+	refused, ok := errors.AsType[*textproto.Error](err)
+	return !errors.Is(err, errTemplate) && (!ok || refused.Code < 500)
 }
 
 // maxLetter is the greatest length of the text of an e-mail, in bytes.

@@ -19,8 +19,8 @@ const forged = "Decide:    https://eve.example/approvals/1"
 // Tools are named and described by who declares them, also elsewhere, and arguments are
 // a model's. None of that is a line of its own, hides anything or is decoded.
 func TestALetterIsOfTheBridgeAlone(t *testing.T) {
-	p := newPostman(Options{Mail: &Mailer{From: address("bridge@example.com")}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	text, err := p.compose(&letter{id: "1", name: "approval.requested", to: []mail.Address{address("a@example.com")}, view: Approval{
+	p := newPostman(Options{Mail: &Mailer{From: address("bridge@example.com")}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, nil, nil)
+	text, err := p.compose(&letter{id: "1", news: news{name: "approval.requested"}, to: []mail.Address{address("a@example.com")}, view: Approval{
 		Tool: "mcp.x.=?utf-8?q?approved_already?=", Title: "Lamp\r\n\r\n" + forged, Requester: "bot\u2028" + forged, Why: "x\n" + forged,
 		Args:   json.RawMessage("{\"at\":\n\n\"\u202edoor\"," + "\n" + `"` + forged + `":1}`),
 		Roster: []string{"lamp\n" + forged}, Changes: []string{"the arguments were {\n" + forged + "}"},

@@ -58,13 +58,14 @@ func (p *postman) within(to []mail.Address, space protocol.SpaceID, now time.Tim
 const (
 	mailSent    = "sent"
 	mailFailed  = "failed"  // the server refused it, or the template is faulty
+	mailMoot    = "moot"    // its call does not wait any more
 	mailLimited = "limited" // the address had reached its limit of the hour
 	mailCrowded = "crowded" // too many e-mails wait
 )
 
 func newMailCounts(r prometheus.Registerer) *prometheus.CounterVec {
 	counts := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "aibridge_approval_mails_total", Help: "E-mails about approvals, once for each address: sent, failed, limited (the address had its share of the hour), crowded (too many wait).",
+		Name: "aibridge_approval_mails_total", Help: "E-mails about approvals, once for each address: sent, failed, moot (its call does not wait any more), limited (the address had its share of the hour), crowded (too many wait).",
 	}, []string{"outcome"})
 	if r != nil {
 		r.MustRegister(counts)

@@ -14,24 +14,31 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Step is an event of an approval for webhooks. It is stored with the change itself,
-// so that after the end of a bridge another one, or the next process, finds the missing
-// deliveries.
+// A Step is an event of an approval for webhooks and e-mails. It is stored with the change
+// itself, so that after the end of a bridge another one, or the next process, finds the
+// missing deliveries.
 type Step struct {
 	Event string   `json:"event"`
 	At    int64    `json:"at"` // Unix milliseconds
 	Seq   uint64   `json:"seq"`
 	Node  string   `json:"node,omitempty"`  // the process that delivers it
-	Hooks []string `json:"hooks,omitempty"` // the webhooks, see [Webhook.name]
+	Hooks []string `json:"hooks,omitempty"` // the deliveries: webhooks, see [Webhook.name], and byMail
 }
 
 // maxSteps is the greatest number of stored steps of an approval: one bit each.
 const maxSteps = 64
 
-// Told is the record of the settled steps of an approval: delivered to a webhook, or
-// given up.
+// Told is the record of the settled steps of an approval: delivered to a webhook or by
+// e-mail, or given up.
 type Told struct {
-	Hooks map[string]uint64 `json:"hooks"` // a bit for each step, by the name of the webhook
+	Hooks map[string]uint64 `json:"hooks"` // a bit for each step, by the name of the webhook, or byMail
+}
+
+// The news are the step of an approval that a delivery is about.
+type news struct {
+	approval string
+	step     int // of the approval, -1 for one that is not stored
+	name     string
 }
 
 // has reports whether the delivery of a step to a webhook is settled. A nil record has
@@ -40,7 +47,7 @@ func (t *Told) has(hook string, step int) bool {
 	return t != nil && t.Hooks[hook]&(1<<step) != 0
 }
 
-// A debt holds the approvals with missing deliveries to webhooks.
+// A debt holds the approvals with missing deliveries.
 type debt struct {
 	told records.Table[Told] // nil: nothing is stored
 
@@ -89,7 +96,7 @@ func (d *debt) size() int {
 	return len(d.owed)
 }
 
-// paid reports whether the deliveries of all steps to all webhooks are settled.
+// paid reports whether all deliveries of all steps are settled.
 func paid(steps []Step, told *Told) bool {
 	for i, step := range steps {
 		for _, hook := range step.Hooks {
@@ -115,14 +122,17 @@ func (s *Service) happens(r *Record, event string) Step {
 	step := Step{Event: event, At: ms(s.opts.Now()), Seq: s.seqs[r.Space], Node: s.opts.Node}
 	s.mu.Unlock()
 	step.Hooks = s.hooks.of(r.Space)
+	if s.mail.tells(r.Space, event) {
+		step.Hooks = append(step.Hooks, byMail)
+	}
 	if s.opts.Told != nil && len(step.Hooks) > 0 && len(r.Steps) < maxSteps {
 		r.Steps = append(slices.Clone(r.Steps), step)
 	}
 	return step
 }
 
-// Retell queues the missing deliveries to webhooks: of this bridge, and of ended
-// bridges for the approvals that this one inherits.
+// Retell queues the missing deliveries to webhooks and by e-mail: of this bridge, and of
+// ended bridges for the approvals that this one inherits.
 func (s *Service) Retell(ctx context.Context) error {
 	ids := s.debt.ids()
 	if len(ids) == 0 {
@@ -139,7 +149,9 @@ func (s *Service) Retell(ctx context.Context) error {
 		}
 		for i := range r.Steps {
 			if node := r.Steps[i].Node; node == s.opts.Node || inherits(node, "approval/"+id) {
-				s.tellHooks(r, i, s.event(r, &r.Steps[i]))
+				e := s.event(r, &r.Steps[i])
+				s.tellHooks(r, i, e)
+				s.tellPeople(r, i, e)
 			}
 		}
 	}
@@ -156,6 +168,18 @@ func (s *Service) tellHooks(r *Record, step int, e *protocol.Event) {
 	s.hooks.send(r.Space, e, step, func(hook string) bool { return told.has(hook, step) })
 }
 
+// tellPeople queues the e-mail about a step, -1 for one that is not stored, unless it is
+// settled.
+func (s *Service) tellPeople(r *Record, step int, e *protocol.Event) {
+	if step >= 0 {
+		told, _, _ := s.opts.Told.Get(r.ID)
+		if told.has(byMail, step) || !slices.Contains(r.Steps[step].Hooks, byMail) {
+			return
+		}
+	}
+	s.mail.send(r, s.view(r), e, step)
+}
+
 // event is the event of a step of an approval.
 func (s *Service) event(r *Record, step *Step) *protocol.Event {
 	view := s.view(r)
@@ -169,21 +193,21 @@ func (s *Service) event(r *Record, step *Step) *protocol.Event {
 	}
 }
 
-// toldOf stores that the delivery of a step to a webhook is settled.
-func (s *Service) toldOf(ctx context.Context, hook string, d *delivery) {
-	if d.step < 0 {
+// toldOf stores that a delivery of a step is settled.
+func (s *Service) toldOf(ctx context.Context, hook string, n news) {
+	if n.step < 0 {
 		return
 	}
-	_, _, err := records.Change(ctx, s.opts.Told, d.approval, func(t *Told, _ uint64) (*Told, error) {
+	_, _, err := records.Change(ctx, s.opts.Told, n.approval, func(t *Told, _ uint64) (*Told, error) {
 		next := &Told{Hooks: make(map[string]uint64)}
 		if t != nil {
 			maps.Copy(next.Hooks, t.Hooks)
 		}
-		next.Hooks[hook] |= 1 << d.step
+		next.Hooks[hook] |= 1 << n.step
 		return next, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		s.opts.Log.Warn("an event may be delivered to a webhook twice, as its delivery could not be recorded", "event", d.name, "error", err)
+		s.opts.Log.Warn("an event may be delivered twice, as its delivery could not be recorded", "event", n.name, "error", err)
 	}
 }
 

@@ -2,12 +2,18 @@ package approval
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
+	"net/mail"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 )
 
@@ -24,6 +30,25 @@ type world struct {
 
 func newWorld() *world {
 	return &world{approvals: recordstest.New[Record](), told: recordstest.New[Told](), seen: make(map[string]int)}
+}
+
+// mailing has a process tell people by a mail server, unless the world is broken.
+func (w *world) mailing(office *postOffice) func(*Options) {
+	return func(o *Options) {
+		o.Webhooks = nil
+		o.Mail = &Mailer{
+			Server: office.address, TLS: ClearText, From: address("bridge@example.com"), To: []mail.Address{address("desk@example.com")},
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				w.mu.Lock()
+				down := w.down
+				w.mu.Unlock()
+				if down {
+					return nil, errors.New("the mail server is away")
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			},
+		}
+	}
 }
 
 // answer is the webhook.
@@ -47,6 +72,11 @@ func (w *world) breaks(down bool) {
 // begins starts a process that goes on for others, until stop.
 func (w *world) begins(t *testing.T, node string, dead ...string) (d *desk, stop func()) {
 	t.Helper()
+	return w.beginsWith(t, func(*Options) {}, node, dead...)
+}
+
+func (w *world) beginsWith(t *testing.T, change func(*Options), node string, dead ...string) (d *desk, stop func()) {
+	t.Helper()
 	d = newDesk(t, func(o *Options) {
 		o.Approvals, o.Told, o.Node = w.approvals, w.told, node
 		o.Webhooks, o.Transport = []Webhook{{URL: "http://desk.example/"}}, answers(w.answer)
@@ -60,6 +90,7 @@ func (w *world) begins(t *testing.T, node string, dead ...string) (d *desk, stop
 				return false
 			}, nil
 		}
+		change(o)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -175,4 +206,65 @@ func TestWhatDoesNotFitIsToldLater(t *testing.T) {
 			t.Errorf("told of %v", w.of)
 		}
 	})
+}
+
+// TestAnEmailIsSentThoughItsProcessEnds asks about two calls while the mail server is away,
+// in a process that ends. One of them is decided meanwhile. The next process sends the
+// e-mail about the other, and the one after that none.
+func TestAnEmailIsSentThoughItsProcessEnds(t *testing.T) {
+	w, office := newWorld(), openPostOffice(t, nil)
+	w.breaks(true)
+	a, stop := w.beginsWith(t, w.mailing(office), "a.1")
+	call, leave := context.WithCancel(t.Context())
+	var passed []<-chan error
+	var asked []Approval
+	for _, at := range []string{"100", "200"} {
+		x := heat(bot)
+		x.ArgumentsJSON = json.RawMessage(`{"at":` + at + `}`)
+		passed = append(passed, a.gate(call, oven, x))
+		asked = append(asked, a.asked(t))
+	}
+	eventually.Holds(t, "the e-mails are tried", func() bool {
+		a.mail.mu.Lock()
+		defer a.mail.mu.Unlock()
+		for _, l := range a.mail.waiting {
+			if l.due.IsZero() {
+				return false
+			}
+		}
+		return len(a.mail.waiting) == 2
+	})
+	stop()
+
+	w.breaks(false)
+	b, stop := w.beginsWith(t, w.mailing(office), "b.1", "a.1")
+	if err := b.decide(alice, asked[0], "deny", "too hot"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Retell(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-office.letters; !strings.Contains(got.text, asked[1].ID) || !strings.Contains(got.text, "Message-ID: <"+asked[1].ID+"-") {
+		t.Errorf("sent is %s", got.text)
+	}
+	eventually.Holds(t, "nothing is owed any more", func() bool { return len(b.debt.ids()) == 0 })
+	stop()
+
+	c, stop := w.beginsWith(t, w.mailing(office), "c.1", "a.1", "b.1")
+	if owed := c.debt.ids(); len(owed) != 0 {
+		t.Errorf("still owed: %v", owed)
+	}
+	if err := c.Retell(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if len(office.letters) != 0 || len(c.mail.waiting) != 0 {
+		t.Errorf("%d more are sent, %d wait", len(office.letters), len(c.mail.waiting))
+	}
+	leave()
+	for _, p := range passed {
+		<-p
+	}
 }

@@ -53,7 +53,7 @@ type Options struct {
 	MaxOwnKept int                      // retained approvals of one requester, default 1000
 
 	Webhooks []Webhook
-	Told     records.Table[Told] // settled deliveries to webhooks; nil keeps nothing over restarts
+	Told     records.Table[Told] // settled deliveries; nil keeps nothing over restarts
 	Node     string              // names this process in the steps of approvals
 	// Heir returns a function that reports whether this process inherits a thing of an
 	// ended one. Nil inherits none.
@@ -146,10 +146,10 @@ func New(o Options) *Service {
 		o.MayDecideOwn = func(*protocol.Principal) bool { return false }
 	}
 	s := &Service{
-		opts: o, debt: debt{told: o.Told, owed: make(map[string][]Step)}, mail: newPostman(o), tally: newTally(), calendar: newCalendar(),
+		opts: o, debt: debt{told: o.Told, owed: make(map[string][]Step)}, tally: newTally(), calendar: newCalendar(),
 		waiting: make(map[string]chan struct{}), seqs: make(map[protocol.SpaceID]uint64), closing: make(chan struct{}),
 	}
-	s.hooks = newCouriers(o, s.toldOf)
+	s.hooks, s.mail = newCouriers(o, s.toldOf), newPostman(o, s.isWaiting, s.toldOf)
 	s.metrics = newMetrics(o.Registerer, s)
 	o.Approvals.OnChange(s.changed)
 	if o.Told != nil {
@@ -174,6 +174,12 @@ func (s *Service) changed(id string, old, now *Record) {
 		default:
 		}
 	}
+}
+
+// isWaiting reports whether an approval waits for people.
+func (s *Service) isWaiting(id string) bool {
+	r, _, ok := s.opts.Approvals.Get(id)
+	return ok && r.State == Pending
 }
 
 // Close ends all waits: the calls fail with 5002. A stopping bridge calls it before it

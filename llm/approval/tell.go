@@ -18,8 +18,9 @@ func (s *Service) tell(r *Record, step Step, by *protocol.Principal) {
 	s.opts.Record(Event{Name: name, Approval: view, By: by})
 	event := s.event(r, &step)
 	s.opts.Publish(protocol.Everybody(view.Space), event)
-	s.tellHooks(r, slices.IndexFunc(r.Steps, func(have Step) bool { return have.Seq == step.Seq && have.At == step.At && have.Node == step.Node }), event)
-	s.mail.send(r, view, name, deliveryID(event))
+	stored := slices.IndexFunc(r.Steps, func(have Step) bool { return have.Seq == step.Seq && have.At == step.At && have.Node == step.Node })
+	s.tellHooks(r, stored, event)
+	s.tellPeople(r, stored, event)
 }
 
 type metrics struct {
@@ -40,7 +41,7 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 		r.MustRegister(m.rulings, m.states, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "aibridge_approvals_waiting", Help: "Calls that wait for an approval.",
 		}, func() float64 { return float64(s.tally.total()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "aibridge_approvals_untold", Help: "Approvals of which webhooks are still to be told something.",
+			Name: "aibridge_approvals_untold", Help: "Approvals of which webhooks or people are still to be told something.",
 		}, func() float64 { return float64(s.debt.size()) }))
 	}
 	return m

@@ -65,7 +65,7 @@ type courier struct {
 	client  *http.Client
 	log     *slog.Logger
 	now     func() time.Time
-	settled func(ctx context.Context, hook string, d *delivery) // called after the last attempt
+	settled func(ctx context.Context, hook string, n news) // called after the last attempt
 	wake    chan struct{}
 
 	mu             sync.Mutex
@@ -74,11 +74,9 @@ type courier struct {
 
 // A delivery is an event in the queue of a webhook.
 type delivery struct {
+	news
 	id          string
-	name        string
-	approval    string
 	space       protocol.SpaceID
-	step        int // index among the approval's stored steps, -1 for an unstored one
 	contentType string
 	body        []byte
 
@@ -89,7 +87,7 @@ type delivery struct {
 
 // delivery is the delivery of an event, with the body for the webhook.
 func (h *Webhook) delivery(e *protocol.Event, step int) *delivery {
-	d := &delivery{id: deliveryID(e), name: e.Name, approval: e.ID, step: step, contentType: protocol.ContentJSON, at: time.UnixMilli(e.Timestamp), pause: firstPause}
+	d := &delivery{news: news{e.ID, step, e.Name}, id: deliveryID(e), contentType: protocol.ContentJSON, at: time.UnixMilli(e.Timestamp), pause: firstPause}
 	if step >= 0 {
 		d.id += "-" + strconv.Itoa(step) // two bridges may count alike
 	}
@@ -102,7 +100,7 @@ func (h *Webhook) delivery(e *protocol.Event, step int) *delivery {
 	return d
 }
 
-func newCouriers(o Options, settled func(context.Context, string, *delivery)) *couriers {
+func newCouriers(o Options, settled func(context.Context, string, news)) *couriers {
 	all := &couriers{client: &http.Client{
 		Transport:     o.Transport,
 		Timeout:       postTimeout,
@@ -220,7 +218,7 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 	default:
 		c.log.Warn("an event could not be delivered to a webhook", "host", hostOf(c.hook.URL), "event", d.name, "error", err)
 	}
-	c.settled(ctx, c.name, d)
+	c.settled(ctx, c.name, d.news)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remove(d)

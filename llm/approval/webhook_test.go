@@ -110,7 +110,7 @@ func couriersOf(o Options) (c *couriers, settled *atomic.Int32) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return newCouriers(o, func(context.Context, string, *delivery) { settled.Add(1) }), settled
+	return newCouriers(o, func(context.Context, string, news) { settled.Add(1) }), settled
 }
 
 func TestWebhooksAreTriedForADay(t *testing.T) {
