@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// A question is JSON with its number and the time of sending at fixed places,
-// so that it can be sent and its answer, the same text, read without a parser.
+// A question is JSON with its number and the time of sending at fixed places. Its
+// answer is the same text, so that neither needs a parser.
 const (
 	questionHead = `{"id":"`
 	atID         = len(questionHead)
@@ -23,7 +23,8 @@ func writeQuestion(payload []byte, number uint64, now int64) {
 	putHex(payload[atSent:], uint64(now))
 }
 
-// readQuestion finds them in the answer to a question of a size, the same text.
+// readQuestion reads the number and the time of sending from the answer to a question
+// of a size.
 func readQuestion(payload []byte, size int) (number uint64, sent int64, ok bool) {
 	if len(payload) != size {
 		return 0, 0, false

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Figure is one of what a [Row] tells.
+// A Figure is the name of one figure of a [Row].
 type Figure string
 
 // The figures that goals are about.
@@ -49,8 +49,8 @@ func (f Figure) of(r Row) float64 {
 // A Place is a broker under a load.
 type Place struct{ Scenario, Peer string }
 
-// A Goal is a figure that this project wants to reach: alone, as a multiple of the same
-// figure elsewhere, or as what is added to that.
+// A Goal is a target for a figure: for its value, for its multiple of the same figure
+// elsewhere, or for its difference from that.
 type Goal struct {
 	Of      Place
 	Figure  Figure
@@ -102,15 +102,15 @@ func Goals() (all []Goal) {
 	return all
 }
 
-// A Score is how far a goal is reached.
+// A Score is the measured result for a goal.
 type Score struct {
 	Goal
 	Value    float64 // of the figure, or its multiple of that elsewhere; 0 if it is not measured
 	Measured bool
-	Problem  string // why it is not, or what went wrong besides
+	Problem  string // reason why it is not measured, or other faults of the run
 }
 
-// Reached reports whether the figure is as it is to be.
+// Reached reports whether the figure meets the limit.
 func (s Score) Reached() bool {
 	if s.AtLeast {
 		return s.Measured && s.Value >= s.Limit
@@ -164,7 +164,7 @@ func judge(g Goal, rows map[Place]Row) Score {
 	return s
 }
 
-// WriteScores writes a table of goals and how far they are reached.
+// WriteScores writes a table of goals with their measured results.
 func WriteScores(w io.Writer, all []Score) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\nMedians of the rounds. Where something follows a figure, it is the multiple of that one's, or what is added to it.\n\n", machine())
@@ -180,7 +180,7 @@ func WriteScores(w io.Writer, all []Score) error {
 	return err
 }
 
-// figure names the figure, and what it is a multiple of.
+// figure is the name of the figure, with that of the figure that it is compared with.
 func (g Goal) figure() string {
 	switch {
 	case g.Beside == (Place{}):
@@ -256,8 +256,8 @@ func (o GoalsOptions) runs() (invoke, web, llm InvokeOptions, brokers Options, e
 	return invoke, web, llm, brokers, err
 }
 
-// MeasureGoals runs what [Goals] are about. With an error it returns what was measured
-// until then.
+// MeasureGoals measures the figures of [Goals]. With an error it returns the results so
+// far.
 func MeasureGoals(ctx context.Context, o GoalsOptions) (all Report, err error) {
 	invoke, web, llm, brokers, err := o.runs()
 	if err != nil {

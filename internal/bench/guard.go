@@ -24,7 +24,7 @@ type GuardOptions struct {
 	Web     bool    // measure calls of 50 callers over HTTP/1.1 and MCP, too
 	Model   *Peer   // of [KindModel]: measure questions of 50 callers to it, too
 	Pairs   int     // of runs for a first look, default 6
-	Most    int     // of runs where the first look does not tell, default three times as many
+	Most    int     // greatest number of runs if the first ones are not clear, default three times as many
 	Limit   float64 // ratio of processor times above which After is slower, default 1.10
 
 	Duration time.Duration // of each run, default 1 s
@@ -82,7 +82,7 @@ func (o *GuardOptions) measures() ([]Scenario, error) {
 }
 
 // A Comparison is the processor time of two bridges under one load, in pairs of
-// runs that follow each other: whatever else the machine does, it does to both.
+// consecutive runs, so that other load of the machine affects both.
 type Comparison struct {
 	Scenario      string    `json:"scenario"`
 	Before, After []float64 `json:"-"` // processor seconds for a million, pair by pair
@@ -105,8 +105,8 @@ func (c *Comparison) add(before, after Result) {
 	c.TransfersBefore, c.TransfersAfter = append(c.TransfersBefore, before.Transfers), append(c.TransfersAfter, after.Transfers)
 }
 
-// Quartiles are those of the ratios, After by Before: half of the pairs lie
-// between the first and the last.
+// Quartiles returns the quartiles of the ratios After/Before: half of the pairs lie
+// between low and high.
 func (c *Comparison) Quartiles() (low, middle, high float64) { return quartiles(c.Before, c.After) }
 
 func quartiles(before, after []float64) (low, middle, high float64) {
@@ -131,11 +131,11 @@ func quantile(values []float64, part float64) float64 {
 	return sorted[below] + (at-float64(below))*(sorted[above]-sorted[below])
 }
 
-// A Judgement is what a comparison tells.
+// A Judgement is the result of a comparison.
 type Judgement string
 
-// The judgements. Slower, Busier and Failed say that something is wrong; Unclear says that the
-// machine was too busy with other things for this many pairs.
+// The judgements. Slower, Busier and Failed are failures; Unclear means that the
+// machine was too busy with other work for this number of pairs.
 const (
 	Same    Judgement = "no slower"
 	Slower  Judgement = "slower"

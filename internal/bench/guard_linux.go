@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// Guard compares the processor time that two bridges take for the same: load by
-// load, in pairs of runs, of which every other begins with the second bridge. Where
-// the first pairs do not tell, more follow. An error means that the comparison could
-// not be made.
+// Guard compares the processor time of two bridges: load by load, in pairs of runs, of
+// which every other begins with the second bridge. If the first pairs are not clear,
+// more follow. An error means that the comparison could not be made.
 func Guard(ctx context.Context, o GuardOptions) ([]Comparison, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -27,7 +26,8 @@ func Guard(ctx context.Context, o GuardOptions) ([]Comparison, error) {
 	return comparisons, nil
 }
 
-// compare takes pairs of runs until they tell, or there are enough.
+// compare makes pairs of runs until their result is clear, or their number reaches the
+// limit.
 func (o *GuardOptions) compare(ctx context.Context, s Scenario, c *Comparison) error {
 	run := Options{Duration: o.Duration, Messages: o.Messages, Patience: o.Patience, Scenarios: []Scenario{s}, Model: o.Model}
 	run.Peers = []Peer{bridgePeer("before", o.Before), bridgePeer("after", o.After)}

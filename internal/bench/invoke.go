@@ -24,8 +24,8 @@ type InvokeOptions struct {
 	// first.
 	Bare []Peer
 
-	// Web measures calls by the doors that speak HTTP, instead of those by MQTT,
-	// beside [KindHTTP]; Windows and Bare mean nothing then.
+	// Web measures calls by the HTTP doors instead of MQTT, beside [KindHTTP]; Windows
+	// and Bare are ignored then.
 	Web bool
 
 	// Model, if not nil, has clients ask a language model by llm.query instead, beside
@@ -34,7 +34,7 @@ type InvokeOptions struct {
 
 	Callers []int // clients that call the one agent, each a scenario; default 50 and 1
 	Windows []int // calls each of them has open at a time, default 1 and 16
-	Payload int   // bytes of requests, and about those of answers; default 512
+	Payload int   // bytes of a request, and approximately of an answer; default 512
 
 	Rounds           int           // default 3
 	Warmup, Duration time.Duration // of each run, default 500 ms and 3 s
@@ -70,8 +70,8 @@ func (o *InvokeOptions) setDefaults() error {
 // minInvokePayload is the size of the envelope alone, in bytes.
 const minInvokePayload = 400
 
-// bareSuffix follows the name of a broker that carries requests and replies and knows
-// nothing of skills.
+// bareSuffix is the suffix of the name of a broker that carries bare requests and
+// replies.
 const bareSuffix = ", bare"
 
 // peers are the bare brokers and then the bridge.

@@ -11,12 +11,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Invoke compares skill.invoke through a bridge, from one MQTT client to
-// another, with bare request and reply between the same two through brokers
-// that only carry it: same machine, same minute, same clients, requests and
-// answers of the same size. The bridge validates, authorizes, claims,
-// deduplicates, checks the params and the result against schemas, and
-// correlates; each call is another one, and every answer is looked at.
+// Invoke compares skill.invoke through a bridge, from one MQTT client to another, with
+// bare request and reply between the same two through brokers that only carry it: same
+// machine, same minute, same clients, requests and answers of the same size. The bridge
+// validates, authorizes, claims, deduplicates, checks the params and the result against
+// schemas, and correlates; each call is different, and every answer is checked.
 func Invoke(ctx context.Context, o InvokeOptions) (Report, error) {
 	if err := o.setDefaults(); err != nil {
 		return Report{}, err
@@ -58,7 +57,7 @@ func enroll(ctx context.Context, address string) error {
 	return nil
 }
 
-// connectInvoke opens the connections of the agent and of those who call it.
+// connectInvoke opens the connections of the agent and of its callers.
 func (r *rig) connectInvoke() error {
 	topics := protocol.NewTopics("")
 	s := r.scenario
@@ -87,7 +86,7 @@ func (r *rig) connectInvoke() error {
 type call struct {
 	atNumber, atSent, atTimestamp, atParam int
 
-	start time.Time // what the time of sending counts from
+	start time.Time // origin of the times of sending
 }
 
 // newCaller is a requester that invokes the skill. The id of a request is its
@@ -106,7 +105,7 @@ func newCaller(l *load, s Scenario, topics protocol.Topics, clientID string, sta
 	}
 }
 
-// envelope is a request of a size, and says where in it the few things are.
+// envelope returns a request of a size, and sets the offsets of its variable fields.
 func (k *call) envelope(size int, traceID string) []byte {
 	const hex16, millis = "0000000000000000", "0000000000000"
 	b := []byte(`{"version":"` + protocol.Version + `","id":"`)
@@ -129,9 +128,9 @@ func (k call) write(payload []byte, number uint64, now int64) {
 	putMillis(payload[k.atTimestamp:], k.start.UnixMilli()+now/int64(time.Millisecond))
 }
 
-// readAnswer finds the number and the time of sending in a response envelope.
-// Anything but a success with the very data that was sent is not believed,
-// and the first of it kept.
+// readAnswer reads the number and the time of sending from a response envelope. Any
+// other response than a success with the sent data is a fault, of which the first is
+// kept.
 func readAnswer(l *load, answer []byte) (number uint64, sent int64, ok bool) {
 	id, rest, ok1 := textFrom(answer, `"id":"`)
 	_, rest, ok2 := bytes.Cut(rest, []byte(`"status":"success"`))
@@ -151,7 +150,7 @@ type agent struct {
 	load  *load
 	topic string
 	size  int       // of an answer
-	start time.Time // what the loop counts from
+	start time.Time // origin of the loop's clock
 	t     template  // of an answer
 	at    answerOffsets
 	id    int // length of the ids that it is for
@@ -212,8 +211,8 @@ func (a *agent) prepare(length int) {
 	a.t = publishTemplate(version5, a.topic, 1, nil, append(b, tail...))
 }
 
-// textFrom is the text from behind the first occurrence of a key to the next
-// quote, and what follows that.
+// textFrom returns the text between the first occurrence of a key and the next quote,
+// and the rest.
 func textFrom(b []byte, key string) (text, rest []byte, ok bool) {
 	_, b, ok = bytes.Cut(b, []byte(key))
 	if !ok {

@@ -72,7 +72,7 @@ type tlsWire struct {
 
 var errDry net.Error = dry{}
 
-// dry is temporary, which has crypto/tls go on where it was.
+// dry is a temporary error, after which crypto/tls can continue.
 type dry struct{}
 
 func (dry) Error() string   { return "nothing has come" }
@@ -171,7 +171,7 @@ func (l *webSocketLayer) seal(out, packets []byte) ([]byte, error) {
 	default:
 		out = binary.BigEndian.AppendUint64(append(out, 0x80|127), uint64(n))
 	}
-	out = append(out, 0, 0, 0, 0) // a mask that changes nothing, which brokers cannot know
+	out = append(out, 0, 0, 0, 0) // a mask of zeros, which brokers must apply all the same
 	return append(out, packets...), nil
 }
 

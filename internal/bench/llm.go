@@ -69,7 +69,7 @@ data: {"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":
 
 data: [DONE]
 
-`, number[:16]) // who does not get it misses it
+`, number[:16]) // a lost connection needs no answer
 }
 
 // serveModel serves [KindModel].

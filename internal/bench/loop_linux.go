@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A loop is one thread that does the input and output of many connections. All
-// of a connection, its role included, belongs to its loop alone.
+// A loop is one thread with the input and output of many connections. A connection,
+// including its role, belongs to its loop alone.
 type loop struct {
 	poll  int // epoll
 	alarm int // eventfd that ends a wait early
 
-	start   time.Time // what now counts from
+	start   time.Time // origin of now
 	now     int64     // nanoseconds, taken once for each read
 	conns   []*conn
 	scratch []byte
 	raw     []byte // from sockets with a layer
 	stop    atomic.Bool
 
-	// turn, if set, is called before each wait. It returns how long to wait
-	// at most, 0 to come back at once, or less than 0 for as long as it takes.
+	// turn, if set, is called before each wait. It returns the longest wait, 0 for
+	// none, or a negative value for no limit.
 	turn func() time.Duration
 
 	ready    atomic.Int64 // connections whose handshake is done
@@ -36,8 +36,8 @@ type loop struct {
 
 // A role is the behaviour of a connection once it is ready.
 type role interface {
-	// packet takes one packet that came in. Bytes that it appends to c.out are
-	// written when all packets read have been taken.
+	// packet handles one received packet. Bytes that it appends to c.out are written
+	// after all packets of the read.
 	packet(c *conn, first byte, body []byte)
 }
 
@@ -50,10 +50,10 @@ type conn struct {
 	version byte
 
 	subscribe      []byte // the SUBSCRIBE to send, nil for none
-	receiveMaximum int    // what the broker takes unacknowledged
+	receiveMaximum int    // number of unacknowledged messages that the broker accepts
 	stage          stage
 
-	partial []byte // the beginning of a packet whose end has not come
+	partial []byte // beginning of an incomplete packet
 	out     []byte // encoded, not yet written
 	layer   layer  // nil where the socket carries packets
 	unsent  []byte // the layer's output that the socket has not taken
@@ -111,7 +111,7 @@ func (l *loop) watch(fd, index int, events uint32, op int) error {
 	return nil
 }
 
-// A dialling says how to open a connection.
+// A dialling holds the parameters of a new connection.
 type dialling struct {
 	address        netip.AddrPort
 	over           Over
@@ -219,7 +219,7 @@ func (l *loop) clock() int64 {
 // fail keeps the first error of the loop.
 func (l *loop) fail(err error) { l.firstErr.CompareAndSwap(nil, &err) }
 
-// read takes in what the socket holds, once, and handles the whole packets.
+// read reads from the socket once, and handles the whole packets.
 func (c *conn) read() {
 	l := c.loop
 	have := copy(l.scratch, c.partial)
@@ -312,7 +312,7 @@ func (c *conn) nextID() uint16 {
 	return c.lastID
 }
 
-// flush writes what is queued, as far as the socket takes it.
+// flush writes as much of the queue as the socket accepts.
 func (c *conn) flush() {
 	if c.blocked || c.stage == closed {
 		return

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// MQTT measures brokers: in every round, for every scenario, each broker in
-// turn as a fresh process, alone on the machine as far as this program is
-// concerned. An error means that the comparison could not be made; what went
-// wrong in single runs is in their results. With an error, or a context that
-// ended, the report has what was measured until then.
+// MQTT measures brokers: in every round, for every scenario, each broker in turn as a
+// fresh process, alone on the machine as far as this program is concerned. An error
+// means that the comparison could not be made; faults of single runs are in their
+// results. With an error, or after the end of ctx, the report holds the results so far.
 func MQTT(ctx context.Context, o Options) (Report, error) {
 	report := Report{Machine: machine()}
 	if err := o.setDefaults(); err != nil {
@@ -36,7 +35,7 @@ func MQTT(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// runQuietly runs again, twice at most, if others disturbed the run.
+// runQuietly makes a run, and repeats it at most twice if other load disturbed it.
 func runQuietly(ctx context.Context, p Peer, s Scenario, o Options) (result Result, err error) {
 	for range 3 {
 		if o.Quiet > 0 {
@@ -119,7 +118,7 @@ func (p Peer) webOf(ctx context.Context, b *process) (address netip.AddrPort, er
 	if !p.bridge {
 		return b.address, nil
 	}
-	err = b.await(ctx, func() (err error) { // it says so when all of its doors are open
+	err = b.await(ctx, func() (err error) { // it reports readiness when all of its doors are open
 		address, err = webAddress(b.dir)
 		return err
 	})

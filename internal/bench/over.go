@@ -65,8 +65,8 @@ func serverTLS(dir string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}, nil
 }
 
-// clientTLS trusts everybody: the server is on this machine. All brokers have its
-// one curve, so that none is measured with keys that others do not know.
+// clientTLS trusts every server, since the server is on this machine. It has one curve,
+// which all brokers support, so that all are measured with the same keys.
 func clientTLS() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true, CurvePreferences: []tls.CurveID{tls.X25519}}
 }

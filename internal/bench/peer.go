@@ -23,8 +23,8 @@ type Peer struct {
 	// Version is the protocol level to speak with it, 4 (MQTT 3.1.1) or 5;
 	// 0 means 5.
 	Version byte
-	// Answers says that the process, with AIBRIDGE_BENCH_ANSWER set, itself
-	// answers what is published to bench/ask/N by the same on bench/reply/N.
+	// Answers is true if the process, with AIBRIDGE_BENCH_ANSWER set, answers messages
+	// on bench/ask/N itself, by the same payload on bench/reply/N.
 	Answers bool
 
 	bridge bool // a whole bridge, asked to invoke a skill
@@ -40,13 +40,13 @@ func (p Peer) version() byte {
 	return p.Version
 }
 
-// Mosquitto is Eclipse Mosquitto as installed here, without limits of its own
-// on what is in flight, so that it loses nothing, and without Nagle's
-// algorithm, which is to its advantage. It reports false if there is none.
+// Mosquitto is the installed Eclipse Mosquitto, without limits on messages in flight,
+// so that it loses none, and without Nagle's algorithm, to its advantage. It reports
+// false if there is none.
 func Mosquitto() (Peer, bool) {
 	program, err := exec.LookPath("mosquitto")
 	if err != nil {
-		program = "/usr/sbin/mosquitto" // where Debian puts it, which is not in everybody's path
+		program = "/usr/sbin/mosquitto" // its place in Debian, which is not in every path
 		if _, err := os.Stat(program); err != nil {
 			return Peer{}, false
 		}
@@ -80,9 +80,9 @@ max_queued_messages 0
 	}}, true
 }
 
-// Hosted is one of the brokers that are linked into this program ([Kinds]),
-// run by a program that calls [Serve] with the three arguments that are added
-// to argv: kind, address and directory.
+// Hosted is a broker that is linked into this program ([Kinds]). It runs as argv with
+// three more arguments, kind, address and directory, which that program passes to
+// [Serve].
 func Hosted(kind string, argv ...string) Peer {
 	p := Peer{Name: kind, Answers: kind != KindNATS, Command: func(address, dir string) ([]string, error) {
 		return append(argv[:len(argv):len(argv)], kind, address, dir), nil

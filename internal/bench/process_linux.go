@@ -32,8 +32,8 @@ type process struct {
 	begun   time.Time
 }
 
-// startBroker starts the peer's program in a directory of its own and waits
-// until it answers a CONNECT. With answer it is told to answer questions itself.
+// startBroker starts the peer's program in a directory of its own and waits until it
+// answers a CONNECT. With answer it answers questions itself.
 func startBroker(ctx context.Context, p Peer, over Over, answer bool) (*process, error) {
 	b, err := newProcess()
 	if err != nil {
@@ -73,7 +73,7 @@ func (p Peer) commandOver(over Over, address, dir string) ([]string, error) {
 	return p.Over(over, address, dir)
 }
 
-// newProcess is one that is not started yet, in a directory of its own.
+// newProcess returns a process that is not started yet, in a directory of its own.
 func newProcess() (*process, error) {
 	raiseFileLimit()
 	dir, err := os.MkdirTemp("", "aibridge-bench-")
@@ -169,7 +169,7 @@ func probe(ctx context.Context, address netip.AddrPort, over Over, version byte)
 	return nil
 }
 
-// stop ends the process and removes what it wrote.
+// stop ends the process and removes its directory.
 func (b *process) stop() {
 	if b.pid != 0 {
 		_ = syscall.Kill(-b.pid, syscall.SIGKILL)
@@ -178,10 +178,10 @@ func (b *process) stop() {
 	_ = os.RemoveAll(b.dir)
 }
 
-// freeAddress is a loopback address nobody listens on.
+// freeAddress returns a free loopback address.
 func freeAddress() (address netip.AddrPort, err error) {
 	for range 100 {
-		// Below the ports that the system gives to whoever comes next.
+		// Below the range from which the system assigns ports.
 		address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(10_000+rand.IntN(20_000)))
 		var l net.Listener
 		if l, err = net.Listen("tcp4", address.String()); err == nil {
@@ -191,8 +191,8 @@ func freeAddress() (address netip.AddrPort, err error) {
 	return netip.AddrPort{}, err
 }
 
-// raiseFileLimit raises the limit of open files as far as it goes, for this
-// process and for those it starts.
+// raiseFileLimit raises the limit of open files to its maximum, for this process and
+// its children.
 func raiseFileLimit() {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
@@ -262,9 +262,9 @@ func parseProcessorTime(stat []byte) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
 }
 
-// machineTime is the processor time of all processes, and the time that other
-// machines took from this one, since it started. Interrupts are nobody's and
-// not counted.
+// machineTime is the processor time of all processes and the time stolen by other
+// virtual machines, since the start of the machine. Interrupts belong to no process and
+// are not counted.
 func machineTime() time.Duration {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -296,7 +296,7 @@ func memoryOf(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// A tail keeps the end of what a process said.
+// A tail keeps the end of a process's output.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

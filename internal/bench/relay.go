@@ -12,6 +12,6 @@ type RelayOptions struct {
 	Spread bool
 	// Duration is of each run; default 3 s.
 	Duration time.Duration
-	// Progress is told one line for each run, if not nil.
+	// Progress is called with one line for each run. Optional.
 	Progress func(line string)
 }

@@ -40,8 +40,8 @@ func relayScenarios() []Scenario {
 	return []Scenario{qos0, qos1, paced(qos0), paced(qos1)}
 }
 
-// spreadScenarios are the same, with as many clients at each of three bridges that hear
-// those of each.
+// spreadScenarios are the relay scenarios with the clients spread evenly over three
+// bridges: each bridge has subscribers of the publishers at every bridge.
 func spreadScenarios() []Scenario {
 	all := relayScenarios()
 	for i := range all {
@@ -60,10 +60,10 @@ type formation struct {
 	ways    []string // for each, all loads
 }
 
-// Relay measures what a message costs between two bridges on one NATS server,
-// against one whose publisher and subscriber are at one of them, or at three bridges
-// over which clients spread, against one bridge alone: the processor time of all
-// bridges and of NATS together.
+// Relay measures the cost of a message between two bridges on one NATS server, compared
+// with a message within one of them, and the cost at three bridges over which clients
+// spread, compared with a single bridge: the processor time of all bridges and of NATS
+// together.
 func Relay(ctx context.Context, o RelayOptions) (Report, error) {
 	run := Options{Peers: []Peer{{}}, Scenarios: relayScenarios(), Rounds: o.Rounds, Duration: o.Duration, Progress: o.Progress}
 	formations := []formation{

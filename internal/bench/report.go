@@ -15,15 +15,15 @@ import (
 type Result struct {
 	Peer     string `json:"peer"`
 	Scenario string `json:"scenario"`
-	Base     string `json:"base"` // scenario whose first broker ratios refer to
+	Base     string `json:"base"` // scenario of the first broker, to which ratios refer
 	Round    int    `json:"round"`
 
 	Rate float64       `json:"rate"` // deliveries, replies or connections a second
 	P50  time.Duration `json:"p50"`  // from sending to receiving, nanoseconds
 	P99  time.Duration `json:"p99"`
 
-	ProcessorPerMillion float64 `json:"processor_per_million"` // broker's seconds for a million of what Rate counts
-	Transfers           float64 `json:"transfers"`             // broker's system calls that read or write, for one of what Rate counts
+	ProcessorPerMillion float64 `json:"processor_per_million"` // broker's seconds for a million of the units of Rate
+	Transfers           float64 `json:"transfers"`             // broker's system calls that read or write, for one unit of Rate
 	Cores               float64 `json:"cores"`                 // that the broker kept busy
 	LoadCores           float64 `json:"load_cores"`            // that the load generator kept busy
 	OtherCores          float64 `json:"other_cores"`           // that everything else on the machine kept busy
@@ -40,7 +40,7 @@ type Result struct {
 	Refused    int64 `json:"refused"`
 	Garbled    int64 `json:"garbled"`
 
-	Err string `json:"error,omitempty"` // why the run says nothing, or not all
+	Err string `json:"error,omitempty"` // reason of missing or incomplete results
 }
 
 // Clean reports whether everything arrived once, whole and in order.
@@ -88,8 +88,8 @@ func machine() string {
 	return fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
-// A Row is one broker in one scenario: the median of its rounds, with what
-// went wrong in any of them, and its ratio to the first broker.
+// A Row is one broker in one scenario: the median of its rounds, with the faults of all
+// of them, and its ratio to the first broker.
 type Row struct {
 	Result
 	Ratio     float64 `json:"ratio"`           // of rates, 0 if there is none to compare with
@@ -99,8 +99,7 @@ type Row struct {
 	Rounds    int     `json:"rounds"` // that gave figures
 }
 
-// Rows are the medians in the order in which scenarios and brokers were
-// measured.
+// Rows returns the medians in the order of the measurements.
 func (r Report) Rows() []Row {
 	type key struct{ scenario, peer string }
 	groups := make(map[key][]Result)
@@ -232,7 +231,7 @@ func (r Row) remarks() string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f KiB a client, %s", float64(r.PerClient)/1024, r.faults()), ", ")
 }
 
-// faults are the failures in words, "" if there were none.
+// faults describes the failures, "" for none.
 func (r Result) faults() string {
 	var said []string
 	for _, wrong := range []struct {

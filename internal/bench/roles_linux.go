@@ -18,25 +18,25 @@ type load struct {
 	sent     atomic.Int64
 	received atomic.Int64 // deliveries, each message's first alone: a second one makes up for no other
 	refused  atomic.Int64 // acknowledged with a reason code of failure
-	garbled  atomic.Int64 // payloads that nobody sent
+	garbled  atomic.Int64 // payloads that were never sent
 
-	complaint atomic.Pointer[string] // the first answer that is not what was asked for
+	complaint atomic.Pointer[string] // the first wrong answer
 
 	// Receivers wake the senders' loop when enough has arrived for senders
 	// that wait for that.
 	hungry  atomic.Bool
-	enough  int64 // deliveries owed below which senders go on
+	enough  int64 // number of outstanding deliveries below which senders continue
 	copies  int64 // deliveries for each message sent
 	senders *loop
 
 	missing  atomic.Int64 // deliveries that later ones have overtaken
-	forgiven atomic.Int64 // deliveries that nobody waits for any longer
+	forgiven atomic.Int64 // outstanding deliveries that were given up
 }
 
-// arrived counts a delivery, and by how much it changed what is missing.
+// arrived counts a delivery, and its change of the number of missing ones.
 func (l *load) arrived(d delivery, missing int64) {
 	if missing != 0 {
-		l.missing.Add(missing) // first, or who reads meanwhile takes what filled a gap for two
+		l.missing.Add(missing) // first, or a concurrent reader counts a late delivery twice
 	}
 	switch d {
 	case fresh:
@@ -45,7 +45,7 @@ func (l *load) arrived(d delivery, missing int64) {
 		l.garbled.Add(1)
 	}
 	if l.hungry.Load() {
-		l.forgiven.Store(0) // it goes on: what was given up comes, or will be missing
+		l.forgiven.Store(0) // progress: given-up deliveries arrive, or will count as missing
 		if l.owed() <= l.enough && l.hungry.CompareAndSwap(true, false) {
 			l.senders.wake()
 		}
@@ -57,11 +57,11 @@ func (l *load) owed() int64 {
 	return l.sent.Load()*l.copies - l.accounted() - l.forgiven.Load()
 }
 
-// progress changes with every delivery that is not another one's repetition.
+// progress changes with every delivery that is not a repetition.
 func (l *load) progress() int64 { return l.received.Load() + l.garbled.Load() }
 
-// accounted is the number of deliveries that are known to have come, or to
-// have been overtaken. What came garbled is missing, too, once it is overtaken.
+// accounted is the number of deliveries that have arrived, or were overtaken by later
+// ones. A garbled delivery counts as missing, too, once it is overtaken.
 func (l *load) accounted() int64 {
 	return l.received.Load() + max(l.garbled.Load(), l.missing.Load())
 }
@@ -87,7 +87,7 @@ func (l *load) take(n int64) int64 {
 type sender interface {
 	// room is the number of messages that it may start now.
 	room() int
-	// send appends one message to what its connection writes.
+	// send appends one message to the output of its connection.
 	send()
 	conn() *conn
 }
@@ -98,16 +98,16 @@ type pump struct {
 	load    *load
 	loop    *loop
 	senders []sender
-	next    int // whose turn it is
+	next    int // index of the next sender
 
 	batch  int     // messages in one write, 0 for as many as there is room for
 	rate   float64 // messages a second, 0 for all that goes
 	window int64   // deliveries that may be owed, where nothing is acknowledged
 	begun  bool
 	since  int64 // when sending began
-	paced  int64 // messages that came due and were sent
+	paced  int64 // number of due messages that were sent
 	heard  int64 // progress when senders last had to wait
-	silent int64 // since when there were no more
+	silent int64 // time of the last delivery
 }
 
 // turn is the loop's.
@@ -133,15 +133,15 @@ func (p *pump) turn() time.Duration {
 	return -1
 }
 
-// pace sends what has come due.
+// pace sends the due messages.
 func (p *pump) pace(now int64) time.Duration {
 	due := int64(float64(now-p.since) * p.rate / 1e9)
 	if due-p.paced > int64(p.rate/10)+1 {
-		p.paced = due // it cannot be kept: do not make up for more than 100 ms
+		p.paced = due // the rate cannot be kept: catch up at most 100 ms
 	}
 	for idle := 0; p.paced < due && idle < len(p.senders); {
 		if p.burst(1) == 0 {
-			idle++ // no room or a full socket: the next one's turn
+			idle++ // no room or a full socket: continue with the next sender
 			continue
 		}
 		idle = 0
@@ -157,7 +157,7 @@ func (p *pump) flood() time.Duration {
 	for budget, full := 1000, 0; budget > 0; budget-- {
 		if l.owed() >= p.window {
 			l.hungry.Store(true)
-			if l.owed() >= p.window { // still, now that receivers know
+			if l.owed() >= p.window { // checked again after the receivers were informed
 				return p.forgive()
 			}
 			l.hungry.Store(false)
@@ -170,11 +170,11 @@ func (p *pump) flood() time.Duration {
 			return -1
 		}
 	}
-	return 0 // let others have their turn
+	return 0 // let the loop serve other connections
 }
 
-// forgive waits for what is owed, but not for ever: if the broker threw the
-// end of it away, nothing will tell but what is sent next.
+// forgive waits for outstanding deliveries, but gives them up after a while: if the
+// broker dropped the last ones, only later messages would show that.
 func (p *pump) forgive() time.Duration {
 	const patience = 500 * time.Millisecond
 	l, now := p.load, p.loop.clock()
@@ -188,8 +188,8 @@ func (p *pump) forgive() time.Duration {
 	return -1
 }
 
-// burst has the next sender send up to n messages in one write, and returns
-// how many it sent.
+// burst has the next sender send up to n messages in one write, and returns their
+// number.
 func (p *pump) burst(n int) int {
 	s := p.senders[p.next]
 	if p.next++; p.next == len(p.senders) {
@@ -305,8 +305,8 @@ func (s *subscriber) packet(c *conn, first byte, body []byte) {
 	s.load.arrived(s.note(c.loop.now, p.payload))
 }
 
-// note follows the stream the message belongs to, and says how many more of it
-// are missing now.
+// note adds the message to its stream, and returns the change of the number of missing
+// ones.
 func (s *subscriber) note(now int64, payload []byte) (d delivery, missing int64) {
 	if len(payload) != s.size {
 		return garbled, 0
@@ -324,7 +324,7 @@ func (s *subscriber) note(now int64, payload []byte) (d delivery, missing int64)
 	return d, stream.missing() - before
 }
 
-// acknowledge answers a received publish as its QoS wants it.
+// acknowledge answers a received PUBLISH as its QoS requires.
 func acknowledge(c *conn, p publication) {
 	switch p.qos {
 	case 1:
@@ -334,7 +334,7 @@ func acknowledge(c *conn, p publication) {
 	}
 }
 
-// An idler says nothing and hears nothing.
+// An idler neither publishes nor receives.
 type idler struct{}
 
 func (idler) packet(c *conn, first byte, _ []byte) {

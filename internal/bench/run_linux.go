@@ -20,9 +20,9 @@ type target struct {
 	web    netip.AddrPort // where it serves HTTP, if that is measured
 	silent bool           // it has no MQTT, and answers invocations itself
 
-	hears  netip.AddrPort   // where those connect who receive, if it is elsewhere
+	hears  netip.AddrPort   // address for receivers, if it differs
 	spread []netip.AddrPort // servers over which all clients spread evenly, if there are several
-	beside []int            // processes whose processor time is the broker's, too
+	beside []int            // further processes whose processor time counts for the broker
 }
 
 // A rig is everything of one run.
@@ -32,15 +32,15 @@ type rig struct {
 	load     *load
 	pump     *pump
 
-	asking, hearing *loop // two threads: who publishes, and who receives
+	asking, hearing *loop // two threads: publishers and receivers
 	subscribers     []*subscriber
 	requesters      []*requester
 	web             []*webCaller
 	latency         histogram // of the loop that measures
 }
 
-// measure puts one load on one broker and says how it went. An error is about
-// the machine or the scenario; what the broker did wrong is in the result.
+// measure puts one load on one broker and returns the result. An error is about the
+// machine or the scenario; faults of the broker are in the result.
 func measure(ctx context.Context, s Scenario, t target, o Options) (Result, error) {
 	start := time.Now()
 	r := &rig{scenario: s, target: t, load: &load{limit: o.Messages, copies: 1}}
@@ -81,7 +81,7 @@ func measure(ctx context.Context, s Scenario, t target, o Options) (Result, erro
 	return result, ctx.Err()
 }
 
-// connect opens all connections; their handshakes go on in the loops.
+// connect opens all connections; their handshakes proceed in the loops.
 func (r *rig) connect() error {
 	l, s := r.load, r.scenario
 	l.senders = r.asking
@@ -167,9 +167,8 @@ func (r *rig) dialAs(l *loop, clientID, filter string, role role) (*conn, error)
 	return r.dialAt(l, r.target.at(l == r.hearing, 0), clientID, filter, role)
 }
 
-// at is where a client connects, by its number among those who receive, or who send.
-// Where they are spread, those who receive from the clients of one server are spread
-// too.
+// at is the address for a client, by its index among the receivers or the senders. If
+// clients are spread, the receivers of one server's senders are spread, too.
 func (t *target) at(hears bool, index int) netip.AddrPort {
 	n := len(t.spread)
 	switch {
@@ -264,8 +263,8 @@ func (r *rig) failure() error {
 	return nil
 }
 
-// drive lets the senders go, measures, stops them and waits for what is still
-// on its way. It reports whether the broker stalled.
+// drive starts the senders, measures, stops them and waits for the outstanding
+// deliveries. It reports whether the broker stalled.
 func (r *rig) drive(ctx context.Context, o Options, result *Result) (stalled bool) {
 	l := r.load
 	warmup := o.Warmup
@@ -287,7 +286,7 @@ func (r *rig) drive(ctx context.Context, o Options, result *Result) (stalled boo
 	after := r.sample()
 	l.measuring.Store(l.limit > 0)
 	l.sending.Store(false)
-	// Losses at QoS 0 are told by silence, which need not be waited for long.
+	// Losses at QoS 0 show as silence, for which a short wait suffices.
 	err := r.await(ctx, o.Patience, l.progress, r.settled)
 	stalled = stalled || errors.Is(err, errStalled) && r.scenario.QoS > 0
 	if l.limit > 0 {
@@ -317,8 +316,8 @@ func (r *rig) pass(ctx context.Context, d, patience time.Duration) (stalled bool
 	return errors.Is(err, errStalled)
 }
 
-// settled reports whether everything that was sent has arrived, or, without
-// acknowledgements, been overtaken by what was sent later.
+// settled reports whether all sent messages have arrived or, without acknowledgements,
+// were overtaken by later ones.
 func (r *rig) settled() bool {
 	arrived := r.load.progress()
 	if r.scenario.QoS == 0 {
@@ -327,7 +326,7 @@ func (r *rig) settled() bool {
 	return arrived >= r.load.sent.Load()*r.load.copies
 }
 
-// count gathers what the roles have seen, after the loops have stopped.
+// count adds up the counts of the roles, after the loops have stopped.
 func (r *rig) count(result *Result) {
 	result.Sent = r.load.sent.Load()
 	result.Refused, result.Garbled = r.load.refused.Load(), r.load.garbled.Load()
@@ -355,7 +354,7 @@ func (r *rig) count(result *Result) {
 	result.Lost = result.Sent*r.load.copies - result.Received
 }
 
-// crowd connects many idle clients, a few at a time, and asks what they cost.
+// crowd connects many idle clients, a few at a time, and measures their cost.
 func (r *rig) crowd(ctx context.Context, o Options) (Result, error) {
 	const atOnce = 64
 	s, l := r.scenario, r.asking

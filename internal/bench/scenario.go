@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Shape says who talks to whom.
+// A Shape is the pattern of publishers and receivers.
 type Shape string
 
 // The shapes of load.
@@ -19,8 +19,8 @@ const (
 	Ask Shape = "ask"
 	// AskInside is requesters that the broker process answers itself.
 	AskInside Shape = "ask-inside"
-	// Idle is clients with one subscription each that say nothing: rate
-	// counts connections.
+	// Idle is clients with one subscription each that publish nothing: the rate counts
+	// connections.
 	Idle Shape = "idle"
 )
 
@@ -28,8 +28,8 @@ const (
 type Scenario struct {
 	Name  string
 	Shape Shape
-	// Base is the scenario whose first broker ratios refer to, where it is
-	// not this one.
+	// Base is the scenario of the first broker to which ratios refer, if it is not this
+	// one.
 	Base string
 
 	Publishers  int // or requesters
@@ -44,9 +44,8 @@ type Scenario struct {
 	QoS     byte
 	Payload int // bytes, at least 64 for a flow and 128 for questions
 	// Window is the number of messages that a publisher may have unacknowledged, or a
-	// requester unanswered; of QoS 0, where nothing is acknowledged, how many
-	// messages of each publisher may be on their way to subscribers, which
-	// keeps a broker from having to choose what to throw away.
+	// requester unanswered; at QoS 0, without acknowledgements, the number of messages
+	// of each publisher under way to subscribers, so that a broker need not drop any.
 	Window int
 	Batch  int // packets in one write, where the window does not decide it
 
@@ -183,12 +182,12 @@ type Options struct {
 
 	Warmup   time.Duration // before it counts, default 500 ms
 	Duration time.Duration // that counts, default 3 s
-	// Messages bounds what one run sends, besides its duration; 0 means no
-	// bound. When it is reached the run is over, warm or not.
+	// Messages is the greatest number of messages of one run, beside its duration; 0
+	// for no limit. At the limit the run is over, even during the warm-up.
 	Messages int64
-	// Quiet, if not 0, is how many processors everything else on the machine
-	// may keep busy for a run to count: 0.2 is a fifth of one. Runs wait up to a
-	// minute for such quiet, and are repeated twice if it did not last.
+	// Quiet, if not 0, is the greatest load by other processes during a valid run, in
+	// processors: 0.2 is a fifth of one. Runs wait up to a minute for it, and are
+	// repeated at most twice if the load was higher.
 	Quiet float64
 	// Patience is the time that a run may go without any progress before it counts
 	// as stalled, default 2 s.
@@ -197,7 +196,7 @@ type Options struct {
 	// Model is the provider of bridges in scenarios [OverLLM], of [KindModel].
 	Model *Peer
 
-	// Progress is told one line for each run, if not nil.
+	// Progress is called with one line for each run. Optional.
 	Progress func(line string)
 }
 

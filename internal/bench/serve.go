@@ -34,7 +34,7 @@ const (
 // answerEnv is set for a process that is to answer questions itself.
 const answerEnv = "AIBRIDGE_BENCH_ANSWER"
 
-// Kinds are the brokers [Serve] knows.
+// Kinds lists the brokers of [Serve].
 func Kinds() []string { return []string{KindBroker, KindMochi, KindNATS} }
 
 // Serve serves one of the linked brokers on an address until the context
@@ -43,7 +43,7 @@ func Kinds() []string { return []string{KindBroker, KindMochi, KindNATS} }
 func Serve(ctx context.Context, kind, address, dir string) error {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("bench: %q is not a loopback address", address) // everybody is let in
+		return fmt.Errorf("bench: %q is not a loopback address", address) // every client is let in
 	}
 	everybody := &protocol.Principal{Kind: protocol.KindOperator, ID: "bench", Space: protocol.DefaultSpace}
 	options := broker.Options{
@@ -153,7 +153,7 @@ func serveMochi(ctx context.Context, over Over, address, dir string) error {
 	return nil // its Close can deadlock; the process ends now
 }
 
-// allowHook lets everybody do everything.
+// allowHook allows every client everything.
 type allowHook struct{ mochi.HookBase }
 
 func (*allowHook) ID() string { return "allow" }
@@ -187,8 +187,8 @@ func serveNATS(ctx context.Context, address, dir string) error {
 	return nil
 }
 
-// serveHTTP serves what net/http costs alone: a handler that reads the body and
-// answers with it.
+// serveHTTP is the baseline of net/http: a server with a handler that answers with the
+// body of the request.
 func serveHTTP(ctx context.Context, over Over, address, dir string) error {
 	server := &http.Server{Addr: address, ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestPayload))
@@ -198,7 +198,7 @@ func serveHTTP(ctx context.Context, over Over, address, dir string) error {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // who does not get it misses it
+		_, _ = w.Write(body) // a lost connection needs no answer
 	})}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	serve := server.ListenAndServe

@@ -1,7 +1,7 @@
 package bench
 
-// A stream follows the numbered messages of one publisher at one subscriber
-// and knows what did not come as it was sent.
+// A stream follows the numbered messages of one publisher at one subscriber and counts
+// losses, repetitions and misordering.
 type stream struct {
 	next       uint64   // one more than the highest number seen
 	seen       []uint64 // a bit for each number
@@ -10,15 +10,15 @@ type stream struct {
 	disordered int64 // came after a higher number
 }
 
-// mostAhead bounds how far a number may run ahead of the others, so that a
-// garbled one does not claim memory.
+// mostAhead is the greatest gap between a number and the next expected one, so that a
+// garbled number does not allocate memory.
 const mostAhead = 1 << 26
 
-// A delivery is what one that came turned out to be.
+// A delivery is the class of a delivery.
 type delivery uint8
 
 const (
-	garbled delivery = iota // nobody sent it
+	garbled delivery = iota // never sent
 	fresh
 	repeated
 )

@@ -34,7 +34,7 @@ func newWebCall(over Over, size int, index int) *webCall {
 	return w
 }
 
-// write puts what changes into the body.
+// write writes the variable fields into the body.
 func (w *webCall) write(number uint64, now int64) {
 	if w.atNumber > 0 {
 		w.call.write(w.body, number, now)

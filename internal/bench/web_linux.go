@@ -21,7 +21,7 @@ type webCaller struct {
 	start    time.Time
 	call     *webCall
 	exchange exchange
-	every    time.Duration // between calls; 0 calls as soon as the answer is there
+	every    time.Duration // between calls; 0 calls as soon as the answer has arrived
 
 	number   uint64
 	answered stream
@@ -35,8 +35,7 @@ type exchange interface {
 	close()
 }
 
-// connectWeb opens the connections of those who call by HTTP. Those of HTTP/2
-// share one.
+// connectWeb opens the connections of the HTTP callers. HTTP/2 callers share one.
 func (r *rig) connectWeb() error {
 	s := r.scenario
 	shared := &http2Exchange{to: r.target.web, client: http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true}}}
@@ -99,8 +98,8 @@ func (c *webCaller) run() {
 	}
 }
 
-// pace waits until a call is due, and says when the next one is. Those that could not
-// be made in time are made up for within a second, and then left out.
+// pace waits until a call is due, and returns the due time of the next one. Late calls
+// are caught up within a second, and then left out.
 func (c *webCaller) pace(due time.Time) time.Time {
 	if c.every == 0 {
 		return due
@@ -113,7 +112,7 @@ func (c *webCaller) pace(due time.Time) time.Time {
 	return due.Add(c.every)
 }
 
-// stop ends it, and whatever it waits for.
+// stop ends the caller and its current call.
 func (c *webCaller) stop() {
 	c.over.Store(true)
 	c.exchange.close()

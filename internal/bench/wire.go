@@ -2,8 +2,8 @@ package bench
 
 import "encoding/binary"
 
-// The little of MQTT that a load generator needs, written for it alone: what is
-// measured here must not be measured with its own codec.
+// The part of MQTT that a load generator needs, written for it alone: the broker must
+// not be measured with its own codec.
 
 // First bytes of control packets.
 const (
@@ -175,8 +175,8 @@ func acknowledgement(body []byte) (id uint16, reason byte, ok bool) {
 	return binary.BigEndian.Uint16(body), reason, true
 }
 
-// receiveMaximumOf reads what a CONNACK of MQTT 5 says the client may send
-// unacknowledged.
+// receiveMaximumOf reads the receive maximum from a CONNACK of MQTT 5: the number of
+// unacknowledged messages that the client may send.
 func receiveMaximumOf(connack []byte) int {
 	const unsaid = 65535
 	if len(connack) < 3 {

@@ -75,8 +75,8 @@ type agent struct {
 	record      *recorder
 }
 
-// serve serves until ctx ends, with a new client where one ends for good. It
-// tells serving once, when the skill is registered first.
+// serve serves until ctx ends, with a new client after each one that ends for good. It
+// calls serving once, at the first registration of the skill.
 func (a *agent) serve(ctx context.Context, serving func()) {
 	for pause(ctx, 100*time.Millisecond) {
 		c, err := client.Dial(ctx, "mqtt://"+a.address, client.WithAgent(client.Agent{ID: protocol.AgentID(a.name)}), client.WithKeepAlive(5*time.Second))
@@ -101,7 +101,7 @@ type job struct {
 func (a *agent) does() client.Skill {
 	return client.Skill{
 		ID: protocol.SkillID(a.skill), Name: a.skill, Description: fmt.Sprintf("Counts what %s is asked for", a.name), Version: "1.0.0",
-		// Models may have the first done at once, and the other if somebody agrees.
+		// Models may call the first capability at once, and the other with an approval.
 		Capabilities: []client.Capability{{ID: "do", Handler: client.Handle(a.do)}, {ID: "risk", Risk: "high", Handler: client.Handle(a.do)}},
 	}
 }

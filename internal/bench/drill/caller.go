@@ -13,8 +13,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A caller asks for things over HTTP, one after the other. Where an answer is
-// lost, or says that it may, it repeats the request with its id at the next node.
+// A caller sends requests over HTTP, one after the other. After a lost answer, or one
+// that permits a repetition, it repeats the request with its id at the next node.
 type caller struct {
 	name   string
 	nodes  []endpoint
@@ -27,11 +27,11 @@ type caller struct {
 	count int // of wishes
 
 	mu    sync.Mutex
-	tasks map[string]string // ids of tasks by those of their calls
-	kept  []string          // ids of registrations that were acknowledged in this round
+	tasks map[string]string // ids of tasks by the ids of their calls
+	kept  []string          // ids of registrations acknowledged in this round
 }
 
-// A wish is something that callers ask for.
+// A wish is a kind of request of callers.
 type wish struct {
 	stream  string
 	command string
@@ -72,8 +72,8 @@ func (c *caller) run(ctx context.Context) {
 
 const callEvery = 300 * time.Millisecond
 
-// fulfil asks for one thing until there is an answer that stands, and once more
-// elsewhere then: nothing may happen by that.
+// fulfil sends a request until there is a final answer, and then repeats it once at
+// another node, which must have no effect.
 func (c *caller) fulfil(ctx context.Context, w wish) {
 	c.count++
 	id := fmt.Sprintf("%s-%s-%d", c.name, w.stream, c.count)
@@ -98,7 +98,7 @@ func (c *caller) fulfil(ctx context.Context, w wish) {
 	}
 }
 
-// note keeps what is looked at when the round is over.
+// note records the answers that are checked at the end of the round.
 func (c *caller) note(w wish, id string, result []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *caller) note(w wish, id string, result []byte) {
 	}
 }
 
-// harvest returns, once, what was acknowledged.
+// harvest returns the acknowledged registrations and tasks since its last call.
 func (c *caller) harvest() (registrations []string, tasks map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *caller) taskState(ctx context.Context, at endpoint, id string) string {
 		if code == string(protocol.NotFound) {
 			return code
 		}
-		return stateRunning // nobody can tell yet
+		return stateRunning // the outcome is not known yet
 	}
 	var task struct {
 		State string `json:"state"`

@@ -38,7 +38,7 @@ type bridgeNode struct {
 	endpoint
 	*process
 	data    string
-	route   string  // where its NATS server listens for those of other bridges
+	route   string  // address of its NATS server for those of other bridges
 	links   []*link // to each NATS server
 	earlier bool    // it runs the earlier version
 }
@@ -48,7 +48,7 @@ func newCluster(ctx context.Context, o *Options, record *recorder) (*cluster, er
 	c := &cluster{
 		options: o,
 		http:    &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: -1, DisableKeepAlives: true}},
-		// Nobody else takes a port there meanwhile.
+		// No other program takes a port of this address meanwhile.
 		host: fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254)),
 	}
 	if err := c.serveModel(record); err != nil {
@@ -186,7 +186,7 @@ func (c *cluster) flags(b *bridgeNode, number int) []string {
 	return argv
 }
 
-// stateFlags say where a bridge has its state.
+// stateFlags are the flags of a bridge for the place of its state.
 func (c *cluster) stateFlags(b *bridgeNode) []string {
 	if !c.options.Formed {
 		var urls []string
@@ -202,8 +202,8 @@ func (c *cluster) stateFlags(b *bridgeNode) []string {
 	return []string{"--cluster-key", c.key(), "--cluster-listen", b.route, "--cluster-join", strings.Join(members, ",")}
 }
 
-// startBridges starts the bridges: those that form a cluster together, others
-// after the first one, which gives them its secrets.
+// startBridges starts the bridges: all at once if they form the cluster, and else the
+// first one before the others, which get copies of its secrets.
 func (c *cluster) startBridges(ctx context.Context) error {
 	if c.options.Formed {
 		for _, b := range c.bridges {
@@ -290,8 +290,8 @@ func (c *cluster) natsHealthy(ctx context.Context) error {
 	return nil
 }
 
-// bridgesHealthy reports whether every bridge is ready, or stands by where that
-// is what it is to do.
+// bridgesHealthy returns an error unless every bridge is ready, or stands by in the
+// mode that requires it.
 func (c *cluster) bridgesHealthy(ctx context.Context) error {
 	serving := 0
 	for _, b := range c.bridges {
@@ -357,8 +357,8 @@ func (c *cluster) endpoints() []endpoint {
 	return list
 }
 
-// freePorts are ports of a host that nobody listens on, below those that the
-// system gives to whoever comes next.
+// freePorts returns free ports of a host, below the range from which the system assigns
+// ports.
 func freePorts(host string, n int) ([]int, error) {
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {

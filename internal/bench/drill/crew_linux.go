@@ -40,7 +40,7 @@ type mourned struct {
 	number int // of its wills
 }
 
-// newCrew connects everybody.
+// newCrew connects all clients.
 func newCrew(c *cluster, record *recorder) (*crew, error) {
 	w := &crew{cluster: c, record: record, load: new(load), nodes: c.endpoints()}
 	w.run, w.stop = context.WithCancel(context.Background())
@@ -67,7 +67,7 @@ func newCrew(c *cluster, record *recorder) (*crew, error) {
 	return w, w.addTalkers()
 }
 
-// close disconnects everybody.
+// close disconnects all clients.
 func (w *crew) close() {
 	w.stop()
 	for _, b := range w.balancers {
@@ -129,7 +129,8 @@ func (w *crew) addPublishers(home int) {
 	}
 }
 
-// addOthers adds who is away, who hears wills, and who has them.
+// addOthers adds the absent listener, the subscriber of Wills, and the clients with
+// Wills.
 func (w *crew) addOthers() {
 	w.away = w.newSession("away", true, 0, topicFlow+"/#")
 	w.away.hear = hearFlow
@@ -166,7 +167,7 @@ func (w *crew) addMourned(home int, kind string, delay uint32) {
 	w.mourned = append(w.mourned, m)
 }
 
-// hearFlow notes a message of a stream. What is retained was heard before.
+// hearFlow records a message of a stream. Retained messages were recorded before.
 func hearFlow(s *session, w *wire, p *packets.Publish) {
 	if p.Retain {
 		return
@@ -205,7 +206,7 @@ func (w *crew) addAgent(home int) error {
 	return nil
 }
 
-// present reports whether everybody is connected.
+// present returns an error unless all sessions are connected.
 func (w *crew) present(context.Context) error {
 	for _, s := range w.sessions {
 		if !s.connected() {
@@ -218,7 +219,8 @@ func (w *crew) present(context.Context) error {
 	return nil
 }
 
-// prepare begins a round: somebody leaves, and those with wills come.
+// prepare begins a round: the absent listener leaves, and the clients with Wills
+// connect.
 func (w *crew) prepare() {
 	w.away.leave(false)
 	for _, m := range w.mourned {
@@ -226,7 +228,8 @@ func (w *crew) prepare() {
 	}
 }
 
-// gather ends what prepare has begun.
+// gather reverts prepare: the clients with Wills leave, and the absent listener
+// returns.
 func (w *crew) gather() {
 	for _, m := range w.mourned {
 		m.leave(true)
@@ -234,7 +237,7 @@ func (w *crew) gather() {
 	w.away.start()
 }
 
-// served waits until every publisher has had something acknowledged from now on.
+// served waits until every publisher has got a further acknowledgement.
 func (w *crew) served(ctx context.Context) error {
 	before := make(map[*publisher]int)
 	for _, p := range w.publishers {
@@ -250,7 +253,7 @@ func (w *crew) served(ctx context.Context) error {
 	})
 }
 
-// move has everybody with a kept session move to the next node and back.
+// move has all clients with a kept session move to the next node and back.
 func (w *crew) move(ctx context.Context) {
 	serving := w.cluster.serving(ctx)
 	if len(serving) == 0 {
@@ -285,7 +288,7 @@ func (w *crew) connectedBut(absent *session) error {
 	return nil
 }
 
-// pending says what clients are still at.
+// pending lists the unfinished work of clients.
 func (w *crew) pending() (list []string) {
 	if n := w.load.busy.Load(); n > 0 {
 		list = append(list, fmt.Sprintf("%d callers wait for answers", n))

@@ -1,12 +1,12 @@
-// Package drill breaks a cluster of bridges on purpose and holds it to its word.
+// Package drill injects faults into a cluster of bridges and checks its promises.
 //
 // [Run] starts NATS servers and bridges as processes of their own on a loopback
-// address, connects clients that note what they send, what is acknowledged to
-// them and what they get, and injects faults by a [Schedule] that a seed
-// decides. Whether the promises were kept is found in that [History] alone, by
-// [Judge], a pure function: no bridge is asked how it went.
+// address, connects clients that record their messages, acknowledgements and
+// deliveries, and injects faults by a [Schedule] that a seed decides. The judgement on
+// the promises depends on that [History] alone, by [Judge], a pure function, and on no
+// answer of a bridge.
 //
-// Nothing is asserted by the clock. A round ends when everything that was
-// promised has come, or nothing has come for the patience of the drill; how long
-// things took is measured and reported.
+// Nothing is asserted by the clock. A round ends when every promise is kept, or when
+// nothing has arrived for the patience of the drill; the times are measured and
+// reported.
 package drill

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A DrainReport is what became of the clients of a bridge that was told to end.
+// A DrainReport is the outcome of a drain for the clients of the bridge.
 type DrainReport struct {
 	Clients int           `json:"clients"` // connected to the bridge, with a subscription each
-	Keep    int           `json:"keep"`    // of these, those with kept sessions; those of the others end with the connection
-	Window  time.Duration `json:"window"`  // over which it was to send them away
-	Took    time.Duration `json:"took"`    // from the word to end until it has ended
+	Keep    int           `json:"keep"`    // clients of these with kept sessions; other sessions end with the connection
+	Window  time.Duration `json:"window"`  // configured time of the drain
+	Took    time.Duration `json:"took"`    // from the command to the end of the bridge
 	Back    time.Duration `json:"back"`    // until all clients were connected to another one
 	Told    int           `json:"told"`    // 0x9D, and where to
 	Kept    int           `json:"kept"`    // kept sessions that were found again
@@ -27,7 +27,7 @@ type DrainReport struct {
 	Repeated     int `json:"repeated"`
 }
 
-// returned notes when clients had lost their connections and had others.
+// returned computes the times of lost and of new connections.
 func (r *DrainReport) returned(left, back []time.Time) {
 	var away []time.Duration
 	for i := range left {

@@ -52,7 +52,7 @@ type drain struct {
 	record   *recorder
 	progress func(string)
 	guests   []*guest
-	kept     []*guest // of these, those with kept sessions
+	kept     []*guest // guests of these with kept sessions
 	returned atomic.Int64
 	ended    atomic.Bool // by which clients stay away
 }
@@ -100,7 +100,7 @@ func (d *drain) measure(ctx context.Context) (r DrainReport, err error) {
 	return r, err
 }
 
-// ask has one bridge tell another to end, as "aibridge cluster drain" does.
+// ask has one bridge drain another, as "aibridge cluster drain" does.
 func (d *drain) ask(ctx context.Context, at, leaving endpoint) error {
 	c := newCaller("drill-operator", 0, []endpoint{at}, d.cluster.http, d.record, nil)
 	response, err := c.once(ctx, at, "bridge.drain", map[string]any{"bridge_id": leaving.name})
@@ -110,7 +110,7 @@ func (d *drain) ask(ctx context.Context, at, leaving endpoint) error {
 	return nil
 }
 
-// count sums up what became of everybody.
+// count sums up the outcome of all clients.
 func (d *drain) count(r *DrainReport, s *sender) {
 	acked := s.acked()
 	r.Acknowledged = len(acked)
@@ -140,7 +140,7 @@ func (d *drain) count(r *DrainReport, s *sender) {
 // of is the receiver of a message.
 func (d *drain) of(number int) *guest { return d.kept[number%len(d.kept)] }
 
-// dismiss disconnects everybody.
+// dismiss disconnects all clients.
 func (d *drain) dismiss() {
 	d.ended.Store(true)
 	for _, g := range d.guests {
@@ -152,7 +152,8 @@ func (d *drain) dismiss() {
 	}
 }
 
-// A guest is a client of the bridge that ends. It goes where it is told to.
+// A guest is a client of the bridge that ends. It follows the reference to another
+// server.
 type guest struct {
 	*drain
 	name  string
@@ -213,14 +214,15 @@ func (g *guest) subscribe() error {
 	return g.wire.write(&packets.Subscribe{PacketID: 1, Properties: &packets.Properties{}, Subscriptions: []packets.SubOptions{{Topic: g.topic(), QoS: 1}}})
 }
 
-// stay reads until the connection ends, goes where it is told to, and stays there.
+// stay reads until the connection ends, connects to the server of the reference, and
+// stays there.
 func (g *guest) stay(ctx context.Context) {
 	elsewhere := g.read()
 	if g.ended.Load() {
 		return
 	}
 	left := time.Now()
-	// A client that knows no other address tries what it was given at first.
+	// Without a reference a client tries another address of its own list.
 	to := endpoint{mqtt: cmp.Or(elsewhere, g.cluster.bridges[1].mqtt)}
 	for g.dial(ctx, to) != nil {
 		if g.ended.Load() || !pause(ctx, 100*time.Millisecond) {
@@ -237,8 +239,8 @@ func (g *guest) stay(ctx context.Context) {
 	g.read()
 }
 
-// read takes what comes until the connection ends. It returns the first address
-// that the client was told to go to, "" for none.
+// read reads packets until the connection ends. It returns the first server reference,
+// "" for none.
 func (g *guest) read() string {
 	for {
 		packet, err := packets.ReadPacket(g.wire.read)
@@ -301,7 +303,7 @@ func (s *sender) some(n int) error {
 	return nil
 }
 
-// acked are the numbers of messages that were acknowledged.
+// acked returns the numbers of acknowledged messages.
 func (s *sender) acked() map[int]bool {
 	numbers := make(map[int]bool)
 	for _, e := range s.record.history() {
@@ -312,8 +314,8 @@ func (s *sender) acked() map[int]bool {
 	return numbers
 }
 
-// finish stops, and waits until all that was acknowledged has come, or nothing more
-// comes.
+// finish stops the sender, and waits until all acknowledged messages have arrived, or
+// no more arrive.
 func (s *sender) finish(ctx context.Context) error {
 	s.stop()
 	s.running.Wait()

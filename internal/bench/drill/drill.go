@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A Mode says how many of the bridges work at a time.
+// A Mode is the way in which bridges share the work.
 type Mode string
 
 // The modes.
 const (
 	Many    Mode = "many"    // all work
-	Standby Mode = "standby" // one works, by a lease, and the others stand by
+	Standby Mode = "standby" // one bridge works, by a lease, and the others stand by
 )
 
 // Options configure [Run].
@@ -28,9 +28,9 @@ type Options struct {
 	// puts the other in its place, one bridge after the other: up, down, and up again.
 	Earlier []string
 
-	// Formed says that the bridges form their cluster, with the NATS servers that
-	// are in them: there are no others. Key is the command that makes the key of
-	// such a cluster, before its path.
+	// Formed is true if the bridges form the cluster with their embedded NATS servers,
+	// without others. Key is the command that makes the key of such a cluster, before
+	// its path.
 	Formed bool
 	Key    []string
 
@@ -38,19 +38,19 @@ type Options struct {
 	Bridges int // default 3
 
 	Faults   []Fault       // default all
-	Laps     int           // how often each fault comes, default 1
+	Laps     int           // number of times of each fault, default 1
 	Duration time.Duration // if not 0, laps follow each other until it is over
 	Seed     uint64        // decides the schedule
 	Longest  time.Duration // that a pause or a partition lasts, default 30 s
 	Every    time.Duration // between two messages of a publisher, default 200 ms
-	Patience time.Duration // how long nothing may come of what was promised, default 2 min
+	Patience time.Duration // longest time without progress before promises count as broken, default 2 min
 
 	Loyal bool // clients with a kept session know one bridge, and wait for its return
 
 	Allow []Promise // that are reported when broken, and no failure
 	Dir   string    // where the folders and logs are made
 
-	Progress func(line string) // is told what happens, if not nil
+	Progress func(line string) // receives lines about the progress; optional
 }
 
 func (o *Options) setDefaults() error {
@@ -89,12 +89,11 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// needsNATS reports whether a fault can be made only where NATS servers run by
-// themselves: nobody outside sees who leads in those of bridges, and there is no
-// proxy on the way between these.
+// needsNATS reports whether a fault requires separate NATS servers: the leader of
+// embedded ones is not visible from outside, and there is no proxy between them.
 func needsNATS(f Fault) bool { return f == Leader || f == Partition }
 
-// A Report is what a drill found.
+// A Report is the result of a drill.
 type Report struct {
 	Mode     Mode          `json:"mode"`
 	Seed     uint64        `json:"seed"`
@@ -108,7 +107,7 @@ type Report struct {
 	Allowed  []Promise     `json:"allowed,omitempty"`
 }
 
-// Failures are the promises that were broken and were not allowed to be.
+// Failures returns the broken promises that are not among the allowed ones.
 func (r Report) Failures() []Promise {
 	var broken []Promise
 	for _, b := range r.Breaches {

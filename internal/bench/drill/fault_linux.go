@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// inflict breaks something, keeps it broken for as long as the round says, and
-// mends it. It tells began what it breaks.
+// inflict injects the fault of a round, for the time of the round, and ends it. It
+// calls began with the name of the affected node.
 func (c *cluster) inflict(ctx context.Context, r Round, began func(node string)) error {
 	switch r.Fault {
 	case Kill, Pause, Partition:
@@ -169,9 +169,8 @@ func (c *cluster) natsURLs() string {
 	return strings.Join(urls, ",")
 }
 
-// roll restarts one bridge after the other, as somebody does who installs a new
-// version. Where there is another version, it does install that, and both work side by
-// side for a while.
+// roll restarts one bridge after the other, as in the installation of a new version. If
+// there is another version, it installs that, and both work side by side for a while.
 func (c *cluster) roll(ctx context.Context, r Round) error {
 	for _, b := range c.bridges {
 		b.terminate()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Kind says what happened.
+// A Kind is the kind of an event.
 type Kind string
 
 // The events that clients see.
@@ -27,14 +27,14 @@ const (
 	Retained Kind = "retained" // a new subscriber on Node was given Number as the retained message of Stream, 0 for none
 
 	Executed Kind = "executed" // an agent ran the call with this ID
-	Asked    Kind = "asked"    // a call, a registration or a task with this ID was asked for, the first time; Stream says which
-	Answered Kind = "answered" // and was answered for good: Code is "" for success; Present: a work goes on after that
-	Stored   Kind = "stored"   // Node was asked for a registration with this ID, which was acknowledged: Code is "" if it is there
-	Ended    Kind = "ended"    // the task with this ID was at rest when it was looked at; Code is what became of it, "running" if it was not
+	Asked    Kind = "asked"    // first request of the call, registration or task with this ID; Stream tells which
+	Answered Kind = "answered" // its final answer: Code is "" for success; Present: a work continues after it
+	Stored   Kind = "stored"   // check at Node of the acknowledged registration with this ID: Code is "" if it exists
+	Ended    Kind = "ended"    // state of the task with this ID at the end of the round: Code, "running" if it has not ended
 
 	Wanted  Kind = "wanted"  // a model asked a tool for the step with this ID, the first time
-	Heard   Kind = "heard"   // and was told what became of it: Code is "" for success
-	Agreed  Kind = "agreed"  // somebody set out to agree to the call that the work with this ID waits for
+	Heard   Kind = "heard"   // its result reached the model: Code is "" for success
+	Agreed  Kind = "agreed"  // beginning of the approval of the call that the work with this ID waits for
 	Decided Kind = "decided" // and that was acknowledged by Node
 	Done    Kind = "done"    // the work with this ID came to its end, in the state Code
 
@@ -42,20 +42,20 @@ const (
 	WillDue Kind = "will-due" // its connection ended without DISCONNECT and it stays away
 	WillGot Kind = "will-got" // the will ID was published
 
-	Probed Kind = "probed" // Node said that it is ready before and after a probe; Code is "" if it succeeded
+	Probed Kind = "probed" // probe of Node, which reported readiness before and after it; Code is "" for success
 
 	GaveUp Kind = "gave-up" // the bridge Node ended by itself, and is started again
 
 	RoundBegun Kind = "round"     // the load of a round begins
 	FaultBegun Kind = "fault"     // Fault, on Node
-	FaultEnded Kind = "healed"    // what was broken works again
+	FaultEnded Kind = "healed"    // the fault has ended
 	LoadEnded  Kind = "drain"     // nothing new is sent
-	Settled    Kind = "settled"   // everything promised has come
-	Unsettled  Kind = "unsettled" // patience is at an end; Code says what was missing
+	Settled    Kind = "settled"   // all promises are kept
+	Unsettled  Kind = "unsettled" // the patience is over; Code lists the broken promises
 )
 
-// An Event is something that a client saw. Fields that mean nothing for its kind
-// are zero.
+// An Event is an observation of a client. Fields without a meaning for its kind are
+// zero.
 type Event struct {
 	At         time.Duration `json:"at"` // since the drill began
 	Kind       Kind          `json:"kind"`
@@ -72,11 +72,11 @@ type Event struct {
 	Fault      Fault         `json:"fault,omitempty"`
 }
 
-// A History is what all clients saw, in one order.
+// A History holds the events of all clients, in one order.
 type History []Event
 
-// since is the part of a history from the beginning of a round on, and of before who
-// was connected when.
+// since returns the part of a history from the beginning of a round on, preceded by the
+// earlier events of connections.
 func (h History) since(round int) History {
 	begun := slices.IndexFunc(h, func(e Event) bool { return e.Kind == RoundBegun && e.Number == round })
 	if begun < 0 {

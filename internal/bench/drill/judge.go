@@ -26,14 +26,14 @@ func (b Breach) String() string {
 	return fmt.Sprintf("round %d, %s: %s: %s", b.Round, b.Fault, b.Promise, b.Text)
 }
 
-// A Judgement is what a history shows.
+// A Judgement is the result of [Judge].
 type Judgement struct {
 	Rounds   []Tally  `json:"rounds"`
 	Breaches []Breach `json:"breaches"`
 }
 
-// Judge finds in a history what became of every promise. It knows nothing but
-// the history and who listens.
+// Judge checks every promise in a history. It depends on the history and the listeners
+// alone.
 func Judge(h History, listeners []Listener) Judgement {
 	j := newJudge(h)
 	for _, l := range listeners {
@@ -54,13 +54,13 @@ func Judge(h History, listeners []Listener) Judgement {
 	return Judgement{Rounds: j.tallies(), Breaches: j.breaches}
 }
 
-// A judge reads a history once and keeps what the checks need of it.
+// A judge is the index of a history for the checks.
 type judge struct {
 	history  History
 	rounds   []*round
 	roundOf  []int // of each event, an index into rounds
 	messages map[messageKey]*message
-	order    []*message // as they were sent first
+	order    []*message // in the order of first sending
 	clients  map[string]*clientView
 	breaches []Breach
 }
@@ -70,8 +70,8 @@ type messageKey struct {
 	number int
 }
 
-// A round is what happened until the next one began. Events before the first
-// belong to it.
+// A round holds the events until the beginning of the next one. Events before the first
+// round belong to it.
 type round struct {
 	tally  Tally
 	begun  int // index of its event
@@ -80,12 +80,12 @@ type round struct {
 	drain  int
 }
 
-// A message is one of a stream, and what its publisher saw of it.
+// A message is a message of a stream, with the observations of its publisher.
 type message struct {
 	messageKey
 	publisher  string
 	qos        byte
-	connection int // that it was sent on first
+	connection int // number of the connection of the first sending
 	sent       int // index of the event
 	sentLast   int // index of the last such event
 	times      int // that it was sent
@@ -96,14 +96,14 @@ type message struct {
 	refused    bool
 }
 
-// A clientView is what a client saw.
+// A clientView holds the events of a client.
 type clientView struct {
 	opened     []int // indexes
 	closed     []int
 	subscribed []int
 	moved      []int
 	got        map[messageKey][]int
-	streams    map[string][]int // indexes of what it got first, by stream
+	streams    map[string][]int // indexes of first deliveries, by stream
 }
 
 func newJudge(h History) *judge {

@@ -2,32 +2,33 @@ package drill
 
 import "github.com/aibridge/aibridge/protocol"
 
-// The streams of what is asked for.
+// The streams of requests.
 const (
 	streamCall         = "call"
 	streamTask         = "task"
 	streamRegistration = "registration"
-	streamProbe        = "probe" // of a node that says it is ready
+	streamProbe        = "probe" // of a node that reports readiness
 )
 
-// A call is something that was asked for.
+// A call is a request with its outcome.
 type call struct {
 	stream   string
 	asked    int // index
 	executed int
 	answered bool
 	code     string
-	state    string // of a task, when it was looked at
+	state    string // of a task at the end of the round
 }
 
-// The states of tasks that the checks know.
+// The states of tasks in the checks.
 const (
 	statePending   = "pending"
 	stateRunning   = "running"
 	stateSucceeded = "succeeded"
 )
 
-// succeeded reports whether the caller was told that it was done, not only begun.
+// succeeded reports whether the caller learned of the success of the call, and not only
+// of its beginning.
 func (c *call) succeeded() bool {
 	if c.stream == streamTask {
 		return c.state == stateSucceeded

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// listener checks what one listener got.
+// listener checks the deliveries to one listener.
 func (j *judge) listener(l Listener) {
 	c := j.client(l.Name)
 	if len(c.subscribed) == 0 {
@@ -30,8 +30,8 @@ func (j *judge) listener(l Listener) {
 	}
 }
 
-// inOneSession are the messages that a client whose sessions end with its connections
-// got in the session in which it got most.
+// inOneSession returns, for a client whose sessions end with its connections, the
+// deliveries of the session with the most.
 func (j *judge) inOneSession(got []int) (most []int) {
 	sessions := make(map[int][]int)
 	for _, i := range got {
@@ -58,8 +58,8 @@ func (j *judge) missed(l Listener, c *clientView, m *message) {
 	}
 }
 
-// lost is a breach of one of two promises: by a bridge that others believed to be
-// dead when it acknowledged, or otherwise.
+// lost records the loss of a message: as a breach of Frozen if a stopped or cut-off
+// bridge acknowledged it, and else of the general promise.
 func (j *judge) lost(m *message, who string) {
 	r := j.at(m.acked)
 	cut := r.tally.Fault == Pause || r.tally.Fault == Partition
@@ -86,8 +86,8 @@ func (c *clientView) stillOn(connection int, h History) bool {
 	return h[last].Connection == connection && count(c.closed, last, math.MaxInt) == 0
 }
 
-// repeats checks a message that came more than once. breaks says how many
-// connections of who got it began between two events.
+// repeats checks repeated deliveries of a message. breaks returns the number of the
+// receiver's connections that began between two events.
 func (j *judge) repeats(who string, m *message, got []int, breaks func(first, last int) int) {
 	extra := len(got) - 1
 	switch {
@@ -107,9 +107,9 @@ func (j *judge) repeats(who string, m *message, got []int, breaks func(first, la
 	}
 }
 
-// mostOnOne is the highest number of events that came on one connection. What was under
-// way when one ended comes again on the next, as often as it was sent; and a client may
-// read what came on the old one when it has begun the next.
+// mostOnOne is the highest number of events on one connection. Deliveries under way at
+// the end of a connection are repeated on the next, as often as they were sent; and a
+// client may read the rest of the old connection after the beginning of the next.
 func (j *judge) mostOnOne(indexes []int) (most int) {
 	type connection struct {
 		client string
@@ -124,9 +124,9 @@ func (j *judge) mostOnOne(indexes []int) (most int) {
 	return most
 }
 
-// inOrder checks that what came first of each message of a stream came in the
-// order of its publisher. Who subscribes between two messages may get the second of
-// them before the first, if its publisher sends both again.
+// inOrder checks that the first deliveries of a stream's messages are in the order of
+// the publisher. A client that subscribes between two messages may get the second
+// before the first, if the publisher sends both again.
 func (j *judge) inOrder(who string, indexes []int) {
 	highest, first := 0, 0 // the number, and the index of the event
 	for _, i := range indexes {
@@ -136,7 +136,7 @@ func (j *judge) inOrder(who string, indexes []int) {
 			continue
 		}
 		m := j.messages[messageKey{e.Stream, e.Number}]
-		if m == nil || m.refused { // who refuses makes no promise
+		if m == nil || m.refused { // there is no promise about a refused message
 			continue
 		}
 		if m.qos == 1 && m.sentLast > first && m.sentLast < i {
@@ -195,7 +195,7 @@ func (j *judge) shared(group string, names []string, m *message) {
 	})
 }
 
-// foreign finds messages that nobody sent.
+// foreign finds deliveries of messages that were never sent.
 func (j *judge) foreign() {
 	for name, c := range j.clients {
 		for key, got := range c.got {

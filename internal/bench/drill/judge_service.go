@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// service finds out how long publishers waited for acknowledgements.
+// service measures the waits of publishers for acknowledgements.
 func (j *judge) service() {
 	for n, r := range j.rounds {
 		gaps := make(map[string]time.Duration)
@@ -47,12 +47,12 @@ func followsService(stream string) bool {
 	return !strings.HasPrefix(stream, "stubborn-") && !strings.HasPrefix(stream, streamProbe)
 }
 
-// falseProbes is the number of probes in a row that fail on a node that says before and
-// after each that it is ready, before that counts as untrue: some are under way
-// when it learns.
+// falseProbes is the number of failed probes in a row, of a node that reports readiness
+// before and after each, that count as a breach. Fewer may be under way when the node
+// detects a failure.
 const falseProbes = 10
 
-// readiness finds nodes that said they were ready and were not.
+// readiness finds nodes that reported readiness without being ready.
 func (j *judge) readiness() {
 	failed := make(map[string]int) // in a row, by node
 	why := make(map[string]string)
@@ -72,5 +72,5 @@ func (j *judge) readiness() {
 	}
 }
 
-// probeUnready is the code of a probe of a node that said it is not ready.
+// probeUnready is the code of a probe of a node that reports to be not ready.
 const probeUnready = "unready"

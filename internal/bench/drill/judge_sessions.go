@@ -1,12 +1,13 @@
 package drill
 
-// codeTakenOver is the reason of DISCONNECT for who connected elsewhere.
+// codeTakenOver is the reason code of DISCONNECT for a session that another connection
+// has taken over.
 const codeTakenOver = "0x8E"
 
-// codeImpatient stands for the reason where the client gave the connection up.
+// codeImpatient replaces the reason code of a connection that the client gave up.
 const codeImpatient = "impatient"
 
-// connections checks sessions that were found again, and moves.
+// connections checks the presence of sessions after reconnections, and moves.
 func (j *judge) connections() {
 	for name, c := range j.clients {
 		for n, i := range c.opened {
@@ -18,7 +19,7 @@ func (j *judge) connections() {
 		for _, i := range c.moved {
 			code := j.history[i].Code
 			if code == codeImpatient {
-				continue // who left by itself could not be told
+				continue // a client that left by itself cannot get a DISCONNECT
 			}
 			j.at(i).tally.Moves++
 			if code != codeTakenOver {

@@ -2,7 +2,7 @@ package drill
 
 import "github.com/aibridge/aibridge/protocol"
 
-// A work is what a model was given to do.
+// A work is a job of a model, with its outcome.
 type work struct {
 	stream   string
 	asked    int // index
@@ -10,10 +10,10 @@ type work struct {
 	answered bool
 	at       string // the bridge that answered
 	code     string
-	waits    bool   // it goes on after the answer
-	agreed   int    // index of when somebody set out to agree, -1 for never
+	waits    bool   // it continues after the answer
+	agreed   int    // index of the beginning of its approval, -1 for none
 	decided  string // the bridge that took it down
-	done     bool   // it has come to its end
+	done     bool   // it has ended
 	state    string // in which it is then
 }
 
@@ -23,11 +23,10 @@ type workStep struct {
 	executed int
 	began    int // index of the first execution
 	heard    bool
-	code     string // what the model heard of it, the best if several things
+	code     string // result for the model, the best of several
 }
 
-// works checks that what models were given to do came to its end, and each step of
-// it ran once.
+// works checks that all works ended, and that each of their steps ran once.
 func (j *judge) works() {
 	works, steps := make(map[string]*work), make(map[string]*workStep)
 	var ids, stepIDs []string
@@ -59,8 +58,7 @@ func isWork(stream string) bool {
 	return stream == streamLoop || stream == streamApproval || stream == streamRun
 }
 
-// isStep reports whether an event is of a step of a work, and not of a call that
-// somebody makes.
+// isStep reports whether an event is about a step of a work instead of a caller's call.
 func isStep(e Event) bool {
 	switch e.Kind {
 	case Wanted, Heard:
@@ -107,8 +105,8 @@ func (j *judge) noteStep(s *workStep, i int) {
 	}
 }
 
-// step checks executions of a step against what its model heard. A model that was
-// cut off hears nothing.
+// step checks the executions of a step against the result that its model got. An
+// interrupted model gets none.
 func (j *judge) step(id string, s *workStep, works map[string]*work) {
 	if s.wanted < 0 {
 		j.breach(AtMostOnce, 0, "%s ran, which no model wanted", id)
@@ -145,7 +143,7 @@ func (j *judge) work(id string, w *work, steps map[string]*workStep) {
 		return
 	}
 	if w.code != "" {
-		return // it was not begun, or nobody knows
+		return // not begun, or unknown
 	}
 	if why := w.unfinished(); why != "" {
 		j.breach(WorkEnds, w.asked, "the %s %s %s", w.stream, id, why)
@@ -163,7 +161,7 @@ func (j *judge) work(id string, w *work, steps map[string]*workStep) {
 	}
 }
 
-// unfinished says what a work lacks that was begun, "" for nothing.
+// unfinished describes the missing part of a work that was begun, "" for none.
 func (w *work) unfinished() string {
 	end := stateSucceeded
 	if w.stream == streamRun {

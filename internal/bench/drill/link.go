@@ -38,8 +38,8 @@ func newLink(host, target string) (*link, error) {
 
 func (l *link) address() string { return l.listener.Addr().String() }
 
-// set changes what the link does. What hung goes through when the link carries
-// again, however late, as TCP sends it again.
+// set changes the state of the link. Held data passes when the link carries again, as
+// after retransmissions of TCP.
 func (l *link) set(state linkState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *link) carry(from net.Conn) {
 	l.mu.Unlock()
 }
 
-// copy copies one way, and holds back what comes while the link hangs.
+// copy copies one direction, and holds data back while the link hangs.
 func (l *link) copy(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A load says whether clients begin new things.
+// A load controls whether clients begin new operations.
 type load struct {
 	on   atomic.Bool
-	busy atomic.Int64 // things that were begun and are not done
+	busy atomic.Int64 // number of operations under way
 }
 
-// wait pauses, and then until there is load. It reports whether to go on.
+// wait pauses for d, and then until the load is on. It reports false if ctx ended.
 func (l *load) wait(ctx context.Context, d time.Duration) bool {
 	for pause(ctx, d) {
 		if l.on.Load() {
@@ -25,7 +25,7 @@ func (l *load) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// pause waits, or until ctx ends. It reports whether it is still to go on.
+// pause waits for d. It reports false if ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -58,7 +58,7 @@ func (p *publisher) run(ctx context.Context, l *load, every time.Duration) {
 	}
 }
 
-// parseMessage takes apart what publishers write.
+// parseMessage parses the payload of a publisher.
 func parseMessage(payload []byte) (stream string, number int, ok bool) {
 	stream, digits, ok := strings.Cut(string(payload), " ")
 	for _, d := range digits {

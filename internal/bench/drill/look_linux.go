@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// look notes what every node that serves has of what was acknowledged.
+// look records the acknowledged state that every serving node has.
 func (w *crew) look(ctx context.Context) {
 	serving := w.cluster.serving(ctx)
 	var looking sync.WaitGroup
@@ -33,7 +33,7 @@ func (w *crew) look(ctx context.Context) {
 	looking.Wait()
 }
 
-// lookRetained subscribes anew on a node, and notes what it is given.
+// lookRetained subscribes anew on a node, and records the retained messages.
 func (w *crew) lookRetained(ctx context.Context, at endpoint, stream string) {
 	want := 0
 	for _, e := range w.record.history() {
@@ -60,7 +60,7 @@ func (w *crew) lookRetained(ctx context.Context, at endpoint, stream string) {
 	w.record.add(Event{Kind: Retained, Node: at.name, Stream: stream, Number: int(got.Load())})
 }
 
-// lookRegistrations asks a node for what was registered.
+// lookRegistrations asks a node for the acknowledged registrations.
 func (w *crew) lookRegistrations(ctx context.Context, c *caller, at endpoint, ids []string) {
 	for _, id := range ids {
 		code := ""

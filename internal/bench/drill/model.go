@@ -15,12 +15,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A script is what a model is told to do: to have an agent run the steps of a job,
-// one after the other, by a tool.
+// A script is the instruction to a model: to have an agent run the steps of a job, one
+// after the other, by a tool.
 type script struct {
 	id    string
 	steps int
-	tool  string // as models are told it
+	tool  string // name of the tool for models
 }
 
 // String is the job in the words of a question.
@@ -32,16 +32,15 @@ var scriptWords = regexp.MustCompile(`drill-job ([a-z0-9-]+) steps=([0-9]) tool=
 
 var stepName = regexp.MustCompile(`-step-[0-9]$`)
 
-// stepOf names a step of a job, which is what the agent counts.
+// stepOf is the id of a step of a job, by which the agent counts executions.
 func stepOf(id string, number int) string { return fmt.Sprintf("%s-step-%d", id, number) }
 
 // thinks is the time that a model takes for an answer: long enough that faults come
 // upon works under way.
 const thinks = 200 * time.Millisecond
 
-// A model plays a language model, at the address of one that speaks as OpenAI's
-// do. It knows nothing but the conversation it is shown, and notes what it asks
-// tools for and what it hears of them.
+// A model simulates a language model with an API like OpenAI's. Its answers depend on
+// the shown conversation alone. It records its calls of tools and their results.
 type model struct {
 	record *recorder
 
@@ -51,7 +50,7 @@ type model struct {
 
 func newModel(record *recorder) *model { return &model{record: record, noted: make(map[Event]bool)} }
 
-// A chatMessage is one of a conversation.
+// A chatMessage is a message of a conversation.
 type chatMessage struct {
 	Role      string          `json:"role"`
 	Content   json.RawMessage `json:"content"` // a text, or a list of parts
@@ -77,7 +76,7 @@ func (m *chatMessage) text() string {
 		return text
 	}
 	var parts []struct{ Text string }
-	_ = json.Unmarshal(m.Content, &parts) // what is neither says nothing
+	_ = json.Unmarshal(m.Content, &parts) // other content is ignored
 	for _, p := range parts {
 		text += p.Text
 	}
@@ -113,8 +112,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeTurn(w, map[string]any{"tool_calls": []chatCall{{ID: id, Type: "function", Function: *call}}}, "tool_calls")
 }
 
-// note notes what was not noted before: a model is shown what it heard in every
-// question.
+// note records an event, once: a model is shown its earlier results in every question.
 func (m *model) note(e Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +130,7 @@ func writeTurn(w http.ResponseWriter, delta map[string]any, reason string) {
 		"\"}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":5}}\n\ndata: [DONE]\n\n")
 }
 
-// A conversation is what a model knows.
+// A conversation is the state that a model derives from the messages.
 type conversation struct {
 	script  script
 	node    string            // of a workflow, "" elsewhere
@@ -186,7 +184,7 @@ func stepAsked(arguments string) (string, bool) {
 	return j.Job, true
 }
 
-// heardCode is the error code that a model heard of a step, "" if it was done.
+// heardCode is the error code in the result of a step, "" for success.
 func heardCode(step, text string) string {
 	if strings.Contains(text, `"job":"`+step+`"`) {
 		return ""
@@ -197,10 +195,10 @@ func heardCode(step, text string) string {
 	return string(protocol.OutcomeUnknown)
 }
 
-// errorCode is one of the protocol in what a model hears.
+// errorCode matches a code of the protocol in the result of a tool.
 var errorCode = regexp.MustCompile(`\b[1-5]0[0-9]{2}\b`)
 
-// next is the next call of the model, or what it says at the end.
+// next is the next call of the model, or its last text.
 func (c *conversation) next() (call *chatFunction, said string) {
 	const most = 20 // results, by which a script is long done
 	switch {
@@ -219,8 +217,8 @@ func (c *conversation) next() (call *chatFunction, said string) {
 	return nil, "It is done."
 }
 
-// nextOfNode is the same in a workflow: its nodes are the steps, and its state
-// says which job it is about.
+// nextOfNode is next in a workflow: its nodes are the steps, and its state names the
+// job.
 func (c *conversation) nextOfNode() (call *chatFunction, said string) {
 	if c.script.id == "" {
 		return &chatFunction{"fs_read", `{"path":"@state/workflow.md"}`}, ""

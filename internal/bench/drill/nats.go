@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A NATSServer says how one server of a cluster is started: as JSON, the argument
-// of the command that [Options] name.
+// A NATSServer is the definition of one server of a cluster: as JSON, the argument of
+// the command in [Options].
 type NATSServer struct {
 	Name   string   `json:"name"`
 	Host   string   `json:"host"` // a loopback address
@@ -42,7 +42,7 @@ func ServeNATS(ctx context.Context, definition string) error {
 		JetStream: true, StoreDir: filepath.Join(s.Dir, "jetstream"), MaxPayload: 8 << 20,
 		LogFile: filepath.Join(s.Dir, "nats.log"),
 	}
-	if len(routes) > 1 { // one alone would wait for others to elect it
+	if len(routes) > 1 { // a single server would wait for an election
 		options.Routes = routes
 		// Clients know the servers by their proxies alone.
 		options.Cluster = server.ClusterOpts{Name: "drill", Host: s.Host, Port: s.Route, NoAdvertise: true}
@@ -59,7 +59,7 @@ func ServeNATS(ctx context.Context, definition string) error {
 	return nil
 }
 
-// healthy reports whether a server says that all it holds is current.
+// healthy returns an error unless a server reports that its data is current.
 func (s NATSServer) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -79,8 +79,8 @@ func (s NATSServer) healthy(ctx context.Context) error {
 	return nil
 }
 
-// leaderOf is the name of the server that leads most of the streams, "" if nobody
-// can say.
+// leaderOf is the name of the server that leads most of the streams, "" if that is
+// unknown.
 func leaderOf(ctx context.Context, urls string) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

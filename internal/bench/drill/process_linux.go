@@ -24,7 +24,7 @@ type process struct {
 	pid    int           // 0 while it does not run
 	exited chan struct{} // closed when it has
 	wanted bool          // it is started again when it ends by itself
-	gaveUp func()        // is told when it ended by itself; nil for nobody
+	gaveUp func()        // called when it ended by itself; optional
 }
 
 // start runs the program, again whenever it ends by itself, as a supervisor would.
@@ -46,7 +46,7 @@ func (p *process) launch() error {
 	}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	// The settings for the own bridge of the one who runs the drill are not for these.
+	// The environment variables of the user's own bridge must not apply to these.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AIBRIDGE_") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	exited, started := make(chan struct{}), make(chan error)
@@ -57,7 +57,7 @@ func (p *process) launch() error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // with what it ended is in its log
+			_ = cmd.Wait() // the log has the reason of its end
 			p.ended(exited)
 		}
 	}()
@@ -68,7 +68,7 @@ func (p *process) launch() error {
 	return nil
 }
 
-// ended starts the program again if nobody has ended it.
+// ended starts the program again if it ended by itself.
 func (p *process) ended(exited chan struct{}) {
 	p.mu.Lock()
 	p.pid = 0

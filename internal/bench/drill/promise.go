@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Promise is one that a cluster of bridges makes.
+// A Promise is a promise of a cluster of bridges.
 type Promise string
 
 // The promises. The numbers are those of the invariants in docs/drill.md.
@@ -16,22 +16,22 @@ const (
 	RetainedLast  Promise = "retained"                 // 1: every node has the last acknowledged retained message
 	Registered    Promise = "registered"               // 1: every node has an acknowledged registration
 	AtMostOnce    Promise = "at-most-once"             // 2: no call runs twice, one that succeeds ran
-	LoopsOnce     Promise = "loops"                    // 2: and no step of a question that is repeated, whatever cut it off
-	Approved      Promise = "approved"                 // 2: no call that waits for somebody to agree runs before
+	LoopsOnce     Promise = "loops"                    // 2: nor a step of a question that is repeated after any interruption
+	Approved      Promise = "approved"                 // 2: no call that waits for an approval runs before it
 	AlwaysAnswer  Promise = "answered"                 // 2: every call is answered in the end
 	ExactlyOnce   Promise = "exactly-once"             // 3: QoS 2 arrives once
 	RepeatsOnce   Promise = "exactly-once-if-repeated" // 3: also where its publisher repeats it at another bridge
 	NoNeedless    Promise = "no-repeats"               // 3: QoS 1 is repeated only where something was in flight at a break
 	InOrder       Promise = "order"                    // 3: each publisher's messages come in order
 	KeptSessions  Promise = "sessions"                 // 4: a kept session is found again
-	OneOwner      Promise = "one-owner"                // 4: who moves gets its session, and its old connection 0x8E
-	Frozen        Promise = "frozen"                   // 5: a bridge that was frozen or cut off acknowledges nothing others do not have
+	OneOwner      Promise = "one-owner"                // 4: a client that moves gets its session, and its old connection 0x8E
+	Frozen        Promise = "frozen"                   // 5: a frozen or cut-off bridge acknowledges nothing that others do not have
 	WillsOnce     Promise = "wills"                    // 6: wills of kept sessions are published once
 	WillsOfClean  Promise = "wills-of-clean-sessions"  // 6: and those of clean sessions too
 	WillsWithheld Promise = "wills-of-who-returned"    // 6: and not if the client came back in time
 	TasksEnd      Promise = "tasks"                    // 7: nothing runs for ever
-	WorkEnds      Promise = "work"                     // 7: what models were given to do comes to its end
-	TrueReadiness Promise = "readiness"                // 8: a node that says it is ready can do its work
+	WorkEnds      Promise = "work"                     // 7: the works of models end
+	TrueReadiness Promise = "readiness"                // 8: a node that reports readiness can do its work
 	ServiceBack   Promise = "service"                  // service returns after every fault
 	QoS0          Promise = "qos0"                     // QoS 0 survives where nothing it was in was lost
 )

@@ -99,7 +99,7 @@ func (r Report) writePromises(b *strings.Builder) {
 	}
 }
 
-// seconds is a time for people; what never came took none.
+// seconds formats a time in seconds, and 0 as a dash.
 func seconds(d time.Duration) string {
 	if d == 0 {
 		return "–"

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Run runs a drill. The report has what was found until then if ctx ends early.
+// Run runs a drill. If ctx ends early, the report holds the results so far.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.setDefaults(); err != nil {
 		return Report{}, err
@@ -79,8 +79,8 @@ func (d *drill) rounds(ctx context.Context, began time.Time) error {
 	}
 }
 
-// round breaks one thing and waits until all is well again. Its error says that
-// no further round makes sense.
+// round injects one fault and waits until all promises are kept. After an error no
+// further round makes sense.
 func (d *drill) round(ctx context.Context, r Round) error {
 	d.record.add(Event{Kind: RoundBegun, Number: r.Number, Fault: r.Fault})
 	began := time.Now()
@@ -109,8 +109,8 @@ func (d *drill) round(ctx context.Context, r Round) error {
 	return d.cluster.until(ctx, "all runs again", d.cluster.whole)
 }
 
-// fault has clients work, breaks what the round says, and waits until all runs
-// again.
+// fault has clients work, injects the fault of the round, and waits until the cluster
+// is healthy again.
 func (d *drill) fault(ctx context.Context, r Round) (node string, err error) {
 	pause(ctx, r.Lead)
 	if err := d.crew.served(ctx); err != nil {
@@ -130,14 +130,14 @@ func (d *drill) fault(ctx context.Context, r Round) (node string, err error) {
 	return node, err
 }
 
-// tail has clients work on after all is well, while Wills that are due come and
-// who was away catches up.
+// tail has clients continue after the recovery, while due Wills are published and the
+// absent listener catches up.
 func (d *drill) tail(ctx context.Context) error {
 	pause(ctx, time.Second)
 	return d.crew.served(ctx)
 }
 
-// settle waits until what was promised has come, and looks at what is stored.
+// settle waits until all promises are kept, and checks the stored state.
 func (d *drill) settle(ctx context.Context, r Round) error {
 	last, deadline := -1, time.Now()
 	for {
@@ -160,10 +160,10 @@ func (d *drill) settle(ctx context.Context, r Round) error {
 	return nil
 }
 
-// mayStillCome are the promises of which what is missing may come later.
+// mayStillCome are the promises that may still be kept later.
 var mayStillCome = []Promise{Acknowledged, SharedOnce, Frozen, AlwaysAnswer, WorkEnds, WillsOnce, WillsOfClean}
 
-// owed says what a round has promised that may still come.
+// owed lists the promises of a round that are not kept yet and may be later.
 func (d *drill) owed(number int) (list []string) {
 	list = d.crew.pending()
 	for _, b := range Judge(d.record.history().since(number), d.crew.listeners).Breaches {
@@ -174,7 +174,7 @@ func (d *drill) owed(number int) (list []string) {
 	return list
 }
 
-// tell tells how a round went.
+// tell reports the outcome of a round.
 func (d *drill) tell(r Round, node string, took time.Duration) {
 	broken := 0
 	for _, b := range Judge(d.record.history(), d.crew.listeners).Breaches {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A Fault is a way to break something.
+// A Fault is a kind of fault.
 type Fault string
 
 // The faults.
 const (
 	Kill      Fault = "kill"      // a bridge is killed, and started again
-	Pause     Fault = "pause"     // a bridge stands still, and goes on
+	Pause     Fault = "pause"     // a bridge is stopped and continued
 	Partition Fault = "partition" // a bridge is cut off from NATS and the other bridges; its clients still reach it
 	Leader    Fault = "leader"    // the NATS server that leads is killed, and started again
 	Majority  Fault = "majority"  // all but one NATS servers are killed, and started again
 	Disk      Fault = "disk"      // a NATS server is killed, its folder removed, and it is started again
-	Rolling   Fault = "rolling"   // every bridge in turn is told to end, and started again, in another version if there is one
+	Rolling   Fault = "rolling"   // every bridge in turn is terminated and started again, in another version if there is one
 	Move      Fault = "move"      // nothing breaks: kept sessions move to another node while connected
 )
 
@@ -44,16 +44,16 @@ type Round struct {
 	Number int           `json:"number"` // from 1
 	Fault  Fault         `json:"fault"`
 	Serves bool          `json:"serves"` // the target is a bridge that serves, if there is a choice
-	Target int           `json:"target"` // which of the nodes that qualify, taken modulo their number
+	Target int           `json:"target"` // index among the qualified nodes, modulo their number
 	Abrupt bool          `json:"abrupt"` // a partition resets connections instead of leaving them hanging
 	Lead   time.Duration `json:"lead"`   // load before the fault, at least
-	Hold   time.Duration `json:"hold"`   // how long the fault lasts
+	Hold   time.Duration `json:"hold"`   // duration of the fault
 }
 
-// Schedule has each fault once in every lap, in an order and with particulars
-// that the seed decides. Pauses and partitions last for as long as longest, at
-// most, others for less, and there is less load before them: a drill that has to
-// be short says so.
+// Schedule returns rounds with each fault once in every lap, in an order and with
+// parameters that the seed decides. Pauses and partitions last at most longest, other
+// faults less. A smaller longest also shortens the load before the faults, for a short
+// drill.
 func Schedule(seed uint64, faults []Fault, laps int, longest time.Duration) []Round {
 	random := rand.New(rand.NewPCG(seed, 0x6d616e79))
 	lead := min(longest/5, 3*time.Second)

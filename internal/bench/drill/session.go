@@ -19,16 +19,16 @@ const (
 	expiry        = uint32(24 * 60 * 60) // seconds that kept sessions are kept
 )
 
-// A session is an MQTT client that comes back, at another node where it has to,
-// and notes what it sees. What it has in flight outlives its connections.
+// A session is an MQTT client that reconnects, at another node if necessary, and
+// records its events. Its messages in flight outlive its connections.
 type session struct {
 	name     string
 	kept     bool
-	stubborn bool // stays until its connection is closed, however silent
-	once     bool // does not come back by itself
+	stubborn bool // stays on a silent connection until it is closed
+	once     bool // does not reconnect by itself
 	filters  []string
 	will     func() *will     // for each connection; nil for none
-	lost     func(last *will) // is told when a connection has ended without DISCONNECT; nil for nobody
+	lost     func(last *will) // called after the end of a connection without DISCONNECT; optional
 	hear     func(s *session, w *wire, p *packets.Publish)
 	nodes    []endpoint
 	home     int // the node it prefers
@@ -39,26 +39,26 @@ type session struct {
 	mu          sync.Mutex
 	wire        *wire // nil while there is none
 	connections int
-	inflight    []*outgoing // in the order in which they were sent
-	settled     int         // how many of its messages were acknowledged
+	inflight    []*outgoing // in the order of sending
+	settled     int         // number of acknowledged messages
 	lastID      uint16
 	received    map[uint16]bool // packet ids of QoS 2 that are not released
 
-	silent atomic.Int32 // connections in a row that were given up for their silence
+	silent atomic.Int32 // number of silent connections given up in a row
 	stop   context.CancelFunc
 	done   chan struct{}
 	abrupt atomic.Bool // the end of the session closes the connection without DISCONNECT
 }
 
-// An outgoing message is one that is not acknowledged.
+// An outgoing is a message that is not acknowledged.
 type outgoing struct {
 	packet   packets.Publish
 	stream   string
 	number   int
-	released bool // PUBREC has come
+	released bool // PUBREC was received
 }
 
-// A will is what is published for a client that is lost.
+// A will is the Will of a client.
 type will struct {
 	id    string
 	delay uint32 // seconds
@@ -80,8 +80,8 @@ func (s *session) start() {
 	}()
 }
 
-// leave disconnects the client, abruptly or as it should be done. It does nothing
-// for a client that is not there.
+// leave disconnects the client, abruptly or with DISCONNECT. It does nothing for a
+// client that is not started.
 func (s *session) leave(abrupt bool) {
 	if s.stop == nil {
 		return
@@ -168,7 +168,7 @@ func (s *session) serve(ctx context.Context, w *wire) *wire {
 		case to := <-s.moves:
 			return s.move(ctx, w, to, ended)
 		case <-ping.C:
-			_ = w.write(&packets.Pingreq{}) // whoever reads learns of it
+			_ = w.write(&packets.Pingreq{}) // the reader detects a failure
 		case <-ctx.Done():
 			if !s.abrupt.Load() {
 				_ = w.write(&packets.Disconnect{Properties: &packets.Properties{}})
@@ -214,8 +214,7 @@ func (s *session) move(ctx context.Context, w *wire, to endpoint, ended chan str
 	return next
 }
 
-// begin sends again what is in flight, and subscribes where the bridge has no
-// session.
+// begin repeats the messages in flight, and subscribes if the bridge has no session.
 func (s *session) begin(w *wire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,8 +236,8 @@ func (s *session) begin(w *wire) {
 	_ = w.write(packet)
 }
 
-// listen reads packets until the connection ends, and returns with what reason
-// the bridge ended it.
+// listen reads packets until the connection ends, and returns the bridge's reason for
+// the end.
 func (s *session) listen(w *wire) string {
 	for first := true; ; first = false {
 		if !s.stubborn {
@@ -325,7 +324,7 @@ func (s *session) publish(topic, stream string, number int, qos byte, retain boo
 	return true
 }
 
-// send writes a message, or what follows of it. s.mu is held.
+// send writes a message, or its PUBREL. The caller holds s.mu.
 func (s *session) send(o *outgoing, again bool) {
 	if o.released {
 		_ = s.wire.write(&packets.Pubrel{PacketID: o.packet.PacketID, Properties: &packets.Properties{}})
@@ -334,7 +333,7 @@ func (s *session) send(o *outgoing, again bool) {
 	if s.wire == nil {
 		return // it is sent with the next connection
 	}
-	s.record.add(Event{ // before anybody can have it
+	s.record.add(Event{ // before any delivery
 		Kind: Sent, Client: s.name, Node: s.wire.node, Connection: s.wire.number, Stream: o.stream, Number: o.number, QoS: o.packet.QoS,
 	})
 	o.packet.Duplicate = again && s.wire.present
@@ -383,7 +382,7 @@ func (s *session) connected() bool {
 	return s.wire != nil
 }
 
-// acks is the number of messages that were acknowledged until now, if only with an error.
+// acks is the number of acknowledged messages so far, including those with an error.
 func (s *session) acks() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,15 +16,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The streams of what models do.
+// The streams of the works of models.
 const (
 	streamLoop     = "loop"     // a question whose answer takes several calls of tools
-	streamApproval = "approval" // a call of a tool that waits until somebody agrees
+	streamApproval = "approval" // a call of a tool that waits for an approval
 	streamRun      = "run"      // of a workflow
 )
 
-// A talker has models work, one thing after the other: in loops of tools, with
-// calls that somebody at another bridge has to agree to, and in workflows.
+// A talker gives works to models, one after the other: loops of tools, calls that are
+// approved at another bridge, and workflows.
 type talker struct {
 	*caller
 	count int
@@ -58,14 +58,14 @@ func (t *talker) loop(ctx context.Context, s script) {
 	}
 }
 
-// A waiting is of an answer what tells that a call waits for somebody to agree.
+// A waiting is the part of an answer about a call that waits for an approval.
 type waiting struct {
 	Task     string `json:"task_id"`
 	Approval string `json:"approval_id"`
 }
 
-// approval asks a model, whose call somebody has to agree to, and agrees a moment
-// later at the next bridge.
+// approval asks a model whose call needs an approval, and approves it a moment later at
+// the next bridge.
 func (t *talker) approval(ctx context.Context, s script) {
 	result, code, node, ok := t.command(ctx, s.id, "llm.query", map[string]any{"query": s.String(), "tools": []string{t.tools()}, "approval_wait_ms": 0})
 	if !ok {
@@ -92,16 +92,17 @@ func (t *talker) approval(ctx context.Context, s script) {
 
 const stateWaiting = "waiting"
 
-// agree agrees to a call: as soon as the bridge knows of it.
+// agree approves a call as soon as the bridge has its approval.
 func (t *talker) agree(ctx context.Context, s script, approval string) bool {
 	for n := 0; ctx.Err() == nil; n++ {
 		result, code, node, _ := t.command(ctx, fmt.Sprintf("%s-look-%d", s.id, n), "approval.get", map[string]any{"approval_id": approval})
 		var shown struct{ State, Nonce string }
-		_ = json.Unmarshal(result, &shown) // without a state it is asked again
+		_ = json.Unmarshal(result, &shown) // without a state the request is repeated
 		switch {
 		case code != "" || shown.State == "":
 		case shown.State != statePending:
-			// Nobody else decides: it was agreed to, and the answer was lost.
+			// There is no other decider: the call was approved, and the answer was
+			// lost.
 			t.record.add(Event{Kind: Decided, Client: t.name, Node: node, ID: s.id, Code: shown.State})
 			return true
 		default:
@@ -137,8 +138,8 @@ func (t *talker) workflow(ctx context.Context, s script) {
 	}
 }
 
-// follow asks for the state of something, at one bridge after the other, until it
-// has come to its end. A bridge that does not know of it yet is asked again.
+// follow requests the state of a work, at one bridge after the other, until the work
+// has ended. A bridge that does not know the work yet is asked again.
 func (t *talker) follow(ctx context.Context, s script, stream, command string, params map[string]any, field string, underWay ...string) {
 	for n := 0; ctx.Err() == nil; n++ {
 		result, code, node, _ := t.command(ctx, fmt.Sprintf("%s-follow-%d", s.id, n), command, params)
@@ -155,7 +156,7 @@ func (t *talker) follow(ctx context.Context, s script, stream, command string, p
 	}
 }
 
-// tools are those that a model may use: what the agent of this place does.
+// tools is the pattern of the tools of a model: those of the talker's own agent.
 func (t *talker) tools() string { return fmt.Sprintf("drill-%d.*", t.home) }
 
 // command asks for a command under an id until there is an answer that stands.
@@ -191,7 +192,7 @@ func workflowPackage() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// bring imports the workflow, at whatever bridge takes it.
+// bring imports the workflow at the first bridge that accepts it.
 func (t *talker) bring(ctx context.Context) error {
 	data, err := workflowPackage()
 	if err != nil {

@@ -2,7 +2,7 @@ package drill
 
 import "time"
 
-// A Tally counts what became of a round.
+// A Tally holds the counts of a round.
 type Tally struct {
 	Round  int    `json:"round"`
 	Fault  Fault  `json:"fault"`
@@ -24,7 +24,7 @@ type Tally struct {
 	Unknown   int `json:"unknown"` // 4012
 	Twice     int `json:"twice"`   // executions that ought not to be
 
-	Works        int `json:"works"`      // loops of tools, calls that wait for somebody to agree, runs of workflows
+	Works        int `json:"works"`      // loops of tools, calls that wait for an approval, runs of workflows
 	WorksDone    int `json:"works_done"` // that came to their end
 	Elsewhere    int `json:"elsewhere"`  // agreed to at another bridge than the one that asked
 	Steps        int `json:"steps"`      // calls of tools that were executed
@@ -35,14 +35,13 @@ type Tally struct {
 	StoredLost     int `json:"stored_lost"` // registrations and retained messages that a node did not have
 	WillsDue       int `json:"wills_due"`
 	WillsMissing   int `json:"wills_missing"`
-	WillsUnwanted  int `json:"wills_unwanted"` // doubled, or of who came back
+	WillsUnwanted  int `json:"wills_unwanted"` // doubled, or of a client that came back in time
 	FalseReadiness int `json:"false_readiness"`
-	GaveUp         int `json:"gave_up"` // bridges that ended by themselves, as they do when they are fenced
+	GaveUp         int `json:"gave_up"` // bridges that ended by themselves, as after fencing
 
-	// Silence is the longest time that any publisher waited for an
-	// acknowledgement from the fault on, and SilenceTypical the median of the
-	// publishers'. Recovery is how long after the fault's end all that was
-	// promised had come.
+	// Silence is the longest time that any publisher waited for an acknowledgement from
+	// the fault on, and SilenceTypical the median of the publishers'. Recovery is the
+	// time from the fault's end until all promises were kept.
 	Silence        time.Duration `json:"silence"`
 	SilenceTypical time.Duration `json:"silence_typical"`
 	Recovery       time.Duration `json:"recovery"`

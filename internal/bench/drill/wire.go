@@ -16,13 +16,13 @@ import (
 // An endpoint is where a bridge serves.
 type endpoint struct{ name, mqtt, http string }
 
-// A wire is one connection of a client, with the packets of MQTT 5 as another
-// project writes and reads them.
+// A wire is one connection of a client, with the MQTT 5 packets of another project's
+// library.
 type wire struct {
 	node    string
 	number  int // of the client's connections
 	present bool
-	will    *will // that it was opened with
+	will    *will // Will of its CONNECT
 	conn    net.Conn
 	read    *bufio.Reader
 
@@ -70,7 +70,7 @@ func (w *wire) write(packet packets.Packet) error {
 	return err
 }
 
-// timedOut reports whether somebody was silent.
+// timedOut reports whether an error is a timeout.
 func timedOut(err error) bool {
 	var slow net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()

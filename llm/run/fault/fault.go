@@ -1,5 +1,5 @@
-// Package fault holds the errors of workflows: the codes that models and
-// audits read, and what they are called on the wire of the bridge.
+// Package fault holds the errors of workflows: the codes for models and audits, and
+// their codes in the protocol of the bridge.
 package fault
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Code names what went wrong. The set is closed.
+// A Code is the code of an error. The set is closed.
 type Code string
 
-// The codes of the file tools, as a tool's result carries them.
+// The codes of the file tools, in the results of tools.
 const (
 	NotFound           Code = "ENOENT"
-	Sandbox            Code = "E_SANDBOX_VIOLATION" // no such mount, out of it, or not writable
+	Sandbox            Code = "E_SANDBOX_VIOLATION" // no such mount, outside of it, or not writable
 	ReadLimit          Code = "E_READ_LIMIT"        // too much to read, and no part of it can be shown
 	WriteLimit         Code = "E_WRITE_LIMIT"
 	InvalidFrontmatter Code = "E_INVALID_FRONTMATTER"
@@ -26,12 +26,12 @@ const (
 	Internal           Code = "E_INTERNAL"
 )
 
-// The codes of calls that do not become a tool's.
+// The codes of calls that fail outside of their tool.
 const (
 	ArgsInvalidJSON Code = "TOOL_ARGS_INVALID_JSON"
 	NotAvailable    Code = "TOOL_NOT_AVAILABLE" // there is no such tool, or the policy forbids it
 	ToolFailed      Code = "TOOL_EXEC_FAILED"
-	OutcomeUnknown  Code = "TOOL_OUTCOME_UNKNOWN" // it was begun before a crash; whether it was done cannot be known
+	OutcomeUnknown  Code = "TOOL_OUTCOME_UNKNOWN" // begun before a crash, with an unknown outcome
 )
 
 // The codes of the engine and of its models.
@@ -39,7 +39,7 @@ const (
 	MaxTurns     Code = "ENGINE_MAX_TURNS_EXCEEDED"
 	LoopDetected Code = "ENGINE_LOOP_DETECTED"
 	Aborted      Code = "ENGINE_ABORTED"
-	Interrupted  Code = "ENGINE_INTERRUPTED" // it may not go on without its user
+	Interrupted  Code = "ENGINE_INTERRUPTED" // the run may not continue without its user
 
 	LLMAuthFailed  Code = "LLM_AUTH_FAILED"
 	LLMTimeout     Code = "LLM_TIMEOUT"
@@ -55,8 +55,8 @@ const (
 	ClassicPackage Code = "NotSupportedClassicWorkflow" // the older form, with YAML workflows
 )
 
-// An Error is a failure as a tool's result shows it. It holds nothing that a model must
-// not see: no path of the host, no other's name.
+// An Error is a failure in the result of a tool. It holds nothing that a model must not
+// see: no path of the host, no name of another tenant.
 type Error struct {
 	Code    Code           `json:"code"`
 	Message string         `json:"message"`
@@ -127,8 +127,7 @@ func fromProtocol(code protocol.Code) Code {
 	return Internal
 }
 
-// wire are the names of the codes on the wire of the bridge. They are
-// never changed.
+// wire maps the codes to those of the protocol. It is never changed.
 var wire = map[Code]protocol.Code{
 	NotFound:           protocol.FileNotFound,
 	Sandbox:            protocol.VFSPermission,
@@ -160,7 +159,7 @@ var wire = map[Code]protocol.Code{
 	ClassicPackage: protocol.InvalidParameter,
 }
 
-// Codes lists all codes and what each is called on the wire of the bridge.
+// Codes returns all codes with their codes in the protocol.
 func Codes() map[Code]protocol.Code {
 	all := make(map[Code]protocol.Code, len(wire))
 	for c, p := range wire {
@@ -169,9 +168,9 @@ func Codes() map[Code]protocol.Code {
 	return all
 }
 
-// Protocol is the error as callers of commands get it: its message begins with
-// the code, details.code is the code, and the other details are kept. A 1001
-// has its details.reason; which parameter is meant only its command knows.
+// Protocol converts the error for callers of commands: its message begins with the
+// code, details.code is the code, and the other details are kept. A 1001 has its
+// details.reason, but no name of the parameter, which only the command knows.
 func (e *Error) Protocol() *protocol.Error {
 	code, ok := wire[e.Code]
 	if !ok {

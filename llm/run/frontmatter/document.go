@@ -1,11 +1,10 @@
 // Package frontmatter reads and patches the YAML at the beginning of a
 // Markdown file, between two lines of three dashes.
 //
-// Texts come from models and from editors, so they are bounded before and
-// while they are read: in size, depth, nodes, and what aliases make of them.
-// A patch keeps everything below the frontmatter to the byte, and in the
-// frontmatter the order, comments and quoting of what it does not change. Byte
-// order marks and Windows' line ends stay.
+// Texts come from models and from editors, so they are bounded before and while they
+// are read: in size, depth and nodes, aliases expanded. A patch keeps everything below
+// the frontmatter byte for byte, and in the frontmatter the order, comments and quoting
+// of unchanged values. Byte order marks and Windows' line endings stay.
 package frontmatter
 
 import (
@@ -31,7 +30,7 @@ const (
 type Document struct {
 	head []byte     // a byte order mark, if there is one, and the first fence
 	tail []byte     // the second fence and the body
-	body []byte     // what stands below the second fence
+	body []byte     // the text below the second fence
 	crlf bool       // lines of the frontmatter end in \r\n
 	root *yaml.Node // a mapping
 	top  *yaml.Node // the YAML document, with its comments
@@ -93,7 +92,7 @@ func split(text []byte) (*Document, []byte, error) {
 	}
 }
 
-// cutLine takes the first line off, with its end.
+// cutLine splits off the first line, with its line ending.
 func cutLine(text []byte) (line, rest []byte, found bool) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1], text[i+1:], true
@@ -127,8 +126,7 @@ func decode(raw []byte) (top *yaml.Node, err error) {
 	return top, nil
 }
 
-// rescue makes an error of a panic of the YAML library, whose input is
-// anybody's.
+// rescue turns a panic of the YAML library, whose input is untrusted, into an error.
 func rescue(err *error) {
 	if r := recover(); r != nil {
 		*err = fault.Errorf(fault.InvalidFrontmatter, "the frontmatter is not YAML that can be read").With("panic", true)

@@ -16,10 +16,10 @@ import (
 
 // An Update is the changes of a patch. Nil fields stay as they are.
 type Update struct {
-	StepsCompleted *Append   `json:"stepsCompleted,omitempty"` // values that are there already are not added again
+	StepsCompleted *Append   `json:"stepsCompleted,omitempty"` // present values are not added again
 	Artifacts      *Append   `json:"artifacts,omitempty"`      // the same
 	DecisionLog    *Entries  `json:"decisionLog,omitempty"`    // an entry that equals the last one is not added again
-	Variables      *SetMap   `json:"variables,omitempty"`      // replaces the variables it names, and no other
+	Variables      *SetMap   `json:"variables,omitempty"`      // replaces the named variables alone
 	CurrentNodeID  *SetValue `json:"currentNodeId,omitempty"`
 	UpdatedAt      *SetValue `json:"updatedAt,omitempty"`
 }
@@ -29,7 +29,7 @@ type Append struct {
 	Append Texts `json:"append"`
 }
 
-// Texts are a list of texts; in JSON a single text will do.
+// Texts is a list of texts; in JSON a single text is accepted as a list of one.
 type Texts []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -57,8 +57,8 @@ type SetValue struct {
 	Set string `json:"set"`
 }
 
-// ParseUpdate reads an update as a model writes it. Fields that are unknown or
-// of another type are E_SCHEMA_VALIDATION.
+// ParseUpdate decodes an update that a model wrote. The error is E_SCHEMA_VALIDATION
+// for unknown fields and wrong types.
 func ParseUpdate(data []byte) (Update, error) {
 	var u Update
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -79,9 +79,9 @@ func ParseUpdate(data []byte) (Update, error) {
 // Empty reports whether an update changes nothing at all.
 func (u Update) Empty() bool { return u == Update{} }
 
-// Apply gives the text of a file after an update. The document must not be used
-// afterwards. It fails with E_SCHEMA_VALIDATION when a field does not have the type that
-// the update needs.
+// Apply returns the text of the file after an update. The document must not be used
+// afterwards. It fails with E_SCHEMA_VALIDATION if a field does not have the type that
+// the update requires.
 func (d *Document) Apply(u Update) ([]byte, error) {
 	for _, change := range []func() error{
 		func() error { return d.appendTexts("stepsCompleted", u.StepsCompleted) },
@@ -173,7 +173,7 @@ func (d *Document) setText(key string, s *SetValue) error {
 	return nil
 }
 
-// container finds a list or mapping, or makes it where there is none.
+// container returns the list or mapping of a key, and creates it if absent.
 func (d *Document) container(key string, kind yaml.Kind) (*yaml.Node, error) {
 	n := field(d.root, key)
 	if n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
@@ -188,12 +188,12 @@ func (d *Document) container(key string, kind yaml.Kind) (*yaml.Node, error) {
 		return nil, fault.Errorf(fault.SchemaValidation, "%s is not %s in the file", key, want)
 	}
 	if len(n.Content) == 0 {
-		n.Style &^= yaml.FlowStyle // an empty one is written as [] or {}, whatever is to come
+		n.Style &^= yaml.FlowStyle // an empty one is written as [] or {}, which must not fix the style
 	}
 	return n, nil
 }
 
-// nodeOf makes YAML of a value that was JSON.
+// nodeOf converts a decoded JSON value to YAML.
 func nodeOf(v any) (*yaml.Node, error) {
 	n := &yaml.Node{}
 	if err := n.Encode(plain(v)); err != nil {
@@ -233,7 +233,7 @@ func plain(v any) any {
 	return v
 }
 
-// encode writes the file, and makes sure that it reads as what it should.
+// encode writes the file, and checks that it decodes to the same values.
 func (d *Document) encode() ([]byte, error) {
 	raw, err := write(d.top)
 	if err != nil {
@@ -256,7 +256,7 @@ func (d *Document) encode() ([]byte, error) {
 	return text, nil
 }
 
-// write gives the YAML of a document, nothing for an empty one.
+// write returns the YAML of a document, nothing for an empty one.
 func write(top *yaml.Node) (raw []byte, err error) {
 	if len(top.Content[0].Content) == 0 {
 		return nil, nil

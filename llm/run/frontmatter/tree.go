@@ -6,8 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// flatten checks the mapping of a document and takes its aliases and merge
-// keys out of it, so that every value stands for itself.
+// flatten checks the mapping of a document and expands its aliases and merge keys.
 func flatten(top *yaml.Node) (*yaml.Node, error) {
 	if len(top.Content) != 1 {
 		return nil, invalid("the frontmatter is empty")
@@ -31,10 +30,10 @@ func flatten(top *yaml.Node) (*yaml.Node, error) {
 type flattener struct {
 	nodes  int
 	within map[*yaml.Node]bool // the nodes that are being visited, through aliases too
-	copies int                 // how many aliases lead here
+	copies int                 // number of enclosing aliases
 }
 
-// node checks a node and returns what it stands for.
+// node checks a node and returns it with its aliases expanded.
 func (f *flattener) node(n *yaml.Node, depth int) (*yaml.Node, error) {
 	if f.nodes++; f.nodes > MaxNodes {
 		return nil, invalid("the frontmatter has more than %d values", MaxNodes)
@@ -115,7 +114,7 @@ func (f *flattener) mapping(c, n *yaml.Node, depth int) error {
 	return nil
 }
 
-// merge adds what a merge key refers to: keys that are not there yet.
+// merge adds the keys of a merge key's mappings that are not present yet.
 func merge(into, from *yaml.Node, seen map[string]bool) error {
 	sources := []*yaml.Node{from}
 	if from.Kind == yaml.SequenceNode {
@@ -135,16 +134,15 @@ func merge(into, from *yaml.Node, seen map[string]bool) error {
 	return nil
 }
 
-// Values are the frontmatter's values, as JSON would have them: string, bool,
-// int64, uint64, float64, map[string]any, []any, nil. Dates stay the text they
-// are.
+// Values returns the values of the frontmatter in types like those of JSON: string,
+// bool, int64, uint64, float64, map[string]any, []any, nil. Dates stay texts.
 func (d *Document) Values() map[string]any {
 	values, _ := value(d.root).(map[string]any)
 	return values
 }
 
-// Text is a key's value as it is written, if it is a plain one. It tells 1.10
-// from 1.1, which as numbers are the same.
+// Text returns the text of a key's scalar value. It distinguishes 1.10 from 1.1, which
+// are equal as numbers.
 func (d *Document) Text(key string) (text string, ok bool) {
 	if n := field(d.root, key); n != nil && n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 		return n.Value, true
@@ -197,7 +195,7 @@ func scalar(n *yaml.Node) any {
 	return n.Value
 }
 
-// field finds the value of a key, nil if it is not there.
+// field returns the value of a key, nil if it is absent.
 func field(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -207,7 +205,7 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// setField gives a key a value; a new key comes last.
+// setField sets the value of a key; a new key comes last.
 func setField(mapping *yaml.Node, key string, v *yaml.Node) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {

@@ -17,23 +17,22 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// A Folder is a local folder. It is never left, whatever links it holds, and
-// its place is never named.
+// A Folder is a local folder. No link leads out of it, and no error names its path.
 type Folder struct {
 	root     *os.Root
 	fileMode fs.FileMode // of new files
 	dirMode  fs.FileMode
-	copies   bool // the originals are elsewhere: a power cut may take the files
+	copies   bool // the files are copies, which a power failure may destroy
 
 	seed  maphash.Seed
 	locks [64]sync.Mutex // of writers, by path
 }
 
-// OpenFolder opens a folder that is there.
+// OpenFolder opens an existing folder.
 func OpenFolder(dir string) (*Folder, error) { return open(dir, 0o644, 0o755) }
 
-// OpenPrivateFolder is OpenFolder for one whose new files are for their owner
-// alone.
+// OpenPrivateFolder is OpenFolder for a folder whose new files only their owner can
+// access.
 func OpenPrivateFolder(dir string) (*Folder, error) { return open(dir, 0o600, 0o700) }
 
 // OpenCopy is OpenPrivateFolder for a copy of files kept elsewhere. Writes are not
@@ -54,10 +53,10 @@ func open(dir string, fileMode, dirMode fs.FileMode) (*Folder, error) {
 	return &Folder{root: root, fileMode: fileMode, dirMode: dirMode, seed: maphash.MakeSeed()}, nil
 }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (f *Folder) Close() error { return f.root.Close() }
 
-// orDot is a path as the system wants it.
+// orDot is a path for the system, "." for the root.
 func orDot(path string) string {
 	if path == "" {
 		return "."
@@ -93,7 +92,7 @@ func (f *Folder) Open(ctx context.Context, path string) (io.ReadCloser, Info, er
 	return &folderReader{ctx: ctx, file: file, path: path}, infoOf(path, info), nil
 }
 
-// openPlain opens a plain file. Nothing else is even waited for.
+// openPlain opens a plain file. It does not block on a named pipe or a device.
 func openPlain(root *os.Root, path string) (*os.File, fs.FileInfo, error) {
 	file, err := root.OpenFile(orDot(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -179,7 +178,7 @@ func names(root *os.Root, dir string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// maxDepth bounds how deep a walk goes.
+// maxDepth is the greatest depth of a walk.
 const maxDepth = 64
 
 // Walk implements [FS].
@@ -209,7 +208,7 @@ type walk struct {
 	yield func(Entry) bool
 }
 
-// file yields a file that is called name in root.
+// file yields the file with a name in root.
 func (w *walk) file(root *os.Root, path, name string) bool {
 	return w.yield(Entry{Path: path, read: func(_ context.Context, buf []byte, limit int) ([]byte, error) {
 		file, _, err := openPlain(root, name)
@@ -221,7 +220,7 @@ func (w *walk) file(root *os.Root, path, name string) bool {
 	}})
 }
 
-// folder walks an open folder; it reports whether to go on.
+// folder walks an open folder, and reports whether to continue.
 func (w *walk) folder(root *os.Root, dir string, depth int) (bool, error) {
 	entries, err := names(root, "")
 	if err != nil {
@@ -243,7 +242,7 @@ func (w *walk) folder(root *os.Root, dir string, depth int) (bool, error) {
 		}
 		below, err := root.OpenRoot(e.Name())
 		if err != nil {
-			continue // it has gone, or may not be read
+			continue // removed meanwhile, or not readable
 		}
 		more, err := w.folder(below, path, depth+1)
 		_ = below.Close()
@@ -257,15 +256,15 @@ func (w *walk) folder(root *os.Root, dir string, depth int) (bool, error) {
 	return true, nil
 }
 
-// lock keeps other writers of the path out.
+// lock locks a path against other writers of this process.
 func (f *Folder) lock(path string) *sync.Mutex {
 	m := &f.locks[maphash.String(f.seed, strings.ToLower(path))%uint64(len(f.locks))]
 	m.Lock()
 	return m
 }
 
-// Write implements [FS]: the data is written to a file beside, made durable
-// and renamed. Others that write here, in whatever process, wait meanwhile.
+// Write implements [FS]: the data is written to a temporary file, made durable and
+// renamed. Other writers in the folder, of any process, wait meanwhile.
 func (f *Folder) Write(ctx context.Context, name string, data []byte, o WriteOptions) error {
 	defer f.lock(name).Unlock()
 	if err := f.check(name, o); err != nil {
@@ -279,8 +278,7 @@ func (f *Folder) Write(ctx context.Context, name string, data []byte, o WriteOpt
 	return errors.Join(err, explain(name, dir.Close()))
 }
 
-// check refuses a write that cannot be made anyway, before folders are made
-// for it.
+// check refuses an impossible write before folders are made for it.
 func (f *Folder) check(name string, o WriteOptions) error {
 	_, present, err := f.target(name)
 	if err == nil && !present {
@@ -289,8 +287,8 @@ func (f *Folder) check(name string, o WriteOptions) error {
 	return err
 }
 
-// claim makes and opens a folder, and keeps others from writing in it until it
-// is closed.
+// claim makes, opens and locks a folder. No other process writes in it until it is
+// closed.
 func (f *Folder) claim(ctx context.Context, name string) (*os.File, error) {
 	if err := f.root.MkdirAll(name, f.dirMode); err != nil {
 		return nil, err
@@ -305,7 +303,7 @@ func (f *Folder) claim(ctx context.Context, name string) (*os.File, error) {
 	return dir, nil
 }
 
-// replace writes a file in a folder that is claimed.
+// replace writes a file in a claimed folder.
 func (f *Folder) replace(dir *os.File, name string, data []byte, o WriteOptions) error {
 	mode, present, err := f.target(name)
 	if err != nil {
@@ -329,11 +327,11 @@ func (f *Folder) replace(dir *os.File, name string, data []byte, o WriteOptions)
 	return explain(name, syncFolder(dir))
 }
 
-// tempPrefix begins the names of files that are being written. They are
-// hidden, so that nobody sees what a crash leaves.
+// tempPrefix is the prefix of the names of temporary files. They are hidden, so that
+// the remains of a crash are not listed.
 const tempPrefix = ".aibridge-"
 
-// target looks at the file to be replaced.
+// target returns the mode of the file to be replaced, and whether it exists.
 func (f *Folder) target(name string) (mode fs.FileMode, present bool, err error) {
 	info, err := f.root.Lstat(name)
 	switch {
@@ -349,7 +347,7 @@ func (f *Folder) target(name string) (mode fs.FileMode, present bool, err error)
 	return info.Mode().Perm(), true, nil
 }
 
-// compare reads the present contents, if they matter.
+// compare checks the current contents, if the options require some.
 func (f *Folder) compare(name string, present bool, o WriteOptions) error {
 	if o.Match == nil || !present {
 		return o.check(name, present, Sum{})
@@ -396,12 +394,11 @@ func (f *Folder) Append(_ context.Context, name string, data []byte) error {
 	return explain(name, errors.Join(err, file.Close()))
 }
 
-// escapes are the words of the system's errors about links that leave a root; they
-// have no name to ask for.
+// escapes is the text of the system's error about a link that leaves a root, which has
+// no exported value.
 const escapes = "path escapes from parent"
 
-// explain makes an error of the file system one of a tool, without any path of
-// the host.
+// explain converts an error of the file system to a fault, without paths of the host.
 func explain(path string, err error) error {
 	var known *fault.Error
 	switch {
@@ -421,12 +418,11 @@ func explain(path string, err error) error {
 	return fault.Wrap(fault.Internal, err, "the disk fails")
 }
 
-// syncFolder makes the names in a folder durable, where systems have such a
-// thing.
+// syncFolder makes the names in a folder durable, on systems that support it.
 func syncFolder(dir *os.File) error {
 	err := dir.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
-		return nil // no such thing here
+		return nil // not supported
 	}
 	return err
 }

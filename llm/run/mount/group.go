@@ -11,17 +11,16 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Group is the part of a group of the VFS that a mount needs. Errors are of the
-// protocol: 4003 for a file that is not there, 3003 for another version than
-// expected.
+// Group is the part of a group of the VFS that a mount needs. Errors are those of the
+// protocol: 4003 for a missing file, 3003 for another version than expected.
 type Group interface {
 	Stat(ctx context.Context, path string) (GroupFile, error)
 	Open(ctx context.Context, path string) (io.ReadCloser, GroupFile, error)
-	// List lists files whose path begins with prefix, by path in the order of
-	// bytes; next is where to go on, "" at the end.
+	// List lists files whose path begins with prefix, by path in the order of bytes;
+	// next is the cursor of the next call, "" at the end.
 	List(ctx context.Context, prefix, cursor string) (files []GroupFile, next string, err error)
-	// Put makes data the file's new version. IfVersion is the version it must
-	// have, 0 for none, nil for any.
+	// Put stores data as the file's new version. IfVersion is the required current
+	// version, 0 for no file, nil for any.
 	Put(ctx context.Context, path string, data []byte, ifVersion *uint64) (GroupFile, error)
 }
 
@@ -33,8 +32,7 @@ type GroupFile struct {
 	SHA256  Sum
 }
 
-// NewGroup gives the files of a group whose paths are below prefix, a folder
-// or "".
+// NewGroup returns the file system of a group's files below prefix, a folder or "".
 func NewGroup(g Group, prefix string) FS {
 	if prefix != "" {
 		prefix = strings.TrimSuffix(prefix, "/") + "/"
@@ -98,14 +96,14 @@ func (r *groupReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain translates an error, without the names that only the group has.
+// explain converts an error to a fault, without the prefix of the mount.
 func (g *group) explain(err error) error {
 	e := *fault.As(err)
 	switch protocol.CodeOf(err) {
 	case protocol.InvalidParameter:
-		e.Code = fault.Sandbox // no path of the VFS
+		e.Code = fault.Sandbox // not a valid path of the VFS
 	case protocol.AlreadyExists:
-		e.Code = fault.PreconditionFailed // some systems take it for another
+		e.Code = fault.PreconditionFailed // equals another name on some systems
 	}
 	e.Details = nil
 	if g.prefix != "" {
@@ -114,7 +112,7 @@ func (g *group) explain(err error) error {
 	return &e
 }
 
-// paths are those of the files in a folder, below the mount.
+// paths returns the paths of the files in a folder, relative to the mount.
 func (g *group) paths(ctx context.Context, dir string) ([]string, error) {
 	prefix := g.prefix
 	if dir != "" {
@@ -197,15 +195,15 @@ func (g *group) Walk(ctx context.Context, dir string, enter func(string) bool, y
 	return nil
 }
 
-// readInto reads at most limit bytes, into buf as far as it has room.
+// readInto reads at most limit bytes, into buf if they fit.
 func readInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	b := bytes.NewBuffer(buf[:0])
 	_, err := b.ReadFrom(io.LimitReader(r, int64(limit)))
 	return b.Bytes(), err
 }
 
-// Write implements [FS]. What must be there is compared with the version that
-// is replaced, so no other writer can come in between.
+// Write implements [FS]. The condition is checked on the version that is replaced, so
+// no other write can come in between.
 func (g *group) Write(ctx context.Context, path string, data []byte, o WriteOptions) error {
 	var version *uint64
 	if o.Absent || o.Match != nil {
@@ -231,8 +229,8 @@ func (g *group) Write(ctx context.Context, path string, data []byte, o WriteOpti
 	return nil
 }
 
-// appendTries is the number of times that an append begins again because the file has
-// changed.
+// appendTries is the greatest number of attempts to append to a file that others
+// change.
 const appendTries = 8
 
 // Append implements [FS]: it makes a new version of the file.
@@ -256,7 +254,7 @@ func (g *group) orNil(err error) error {
 	return g.explain(err)
 }
 
-// version reads a file and its version, 0 if it is not there.
+// version reads a file and its version, 0 for a missing one.
 func (g *group) version(ctx context.Context, path string) ([]byte, uint64, error) {
 	r, f, err := g.files.Open(ctx, g.prefix+path)
 	switch {

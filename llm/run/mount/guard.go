@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Guard is a mount that asks, whenever it is used, whether it may be: read, or
-// written.
+// Guard returns a mount that calls may before every read or write, and fails with its
+// error.
 func Guard(fs FS, may func(ctx context.Context, write bool) error) FS { return &guarded{fs, may} }
 
 type guarded struct {
@@ -62,7 +62,7 @@ func (g *guarded) Append(ctx context.Context, path string, data []byte) error {
 	return g.fs.Append(ctx, path, data)
 }
 
-// Close closes what it guards.
+// Close closes the guarded mount.
 func (g *guarded) Close() error {
 	if c, ok := g.fs.(io.Closer); ok {
 		return c.Close()

@@ -7,6 +7,5 @@ import (
 	"os"
 )
 
-// lockFolder does nothing: writers of one process are kept apart, those of
-// several are not.
+// lockFolder does nothing: only writers of the same process exclude each other.
 func lockFolder(context.Context, *os.File) error { return nil }

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// The pauses between looks at a folder that another has locked.
+// The pauses between attempts to lock a folder.
 const (
 	firstPause = 200 * time.Microsecond
 	longPause  = 20 * time.Millisecond
 )
 
-// lockFolder waits until nobody else has the folder locked, in this process or
-// another. Closing it unlocks it.
+// lockFolder locks a folder, and waits for the end of other locks, of this process or
+// another. Closing the folder unlocks it.
 func lockFolder(ctx context.Context, dir *os.File) error {
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

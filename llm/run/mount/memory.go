@@ -11,19 +11,19 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// memory are files that never change, such as a package's.
+// memory holds files that never change, such as those of a package.
 type memory struct {
 	files map[string][]byte
 	paths []string // sorted
 }
 
-// Memory is a read-only file system of files by their clean paths. The contents must not
-// be changed any more.
+// Memory returns a read-only file system of files by their clean paths. The contents
+// must not be changed any more.
 func Memory(files map[string][]byte) FS {
 	return &memory{files: files, paths: slices.Sorted(maps.Keys(files))}
 }
 
-// below are the paths of the files in a folder.
+// below returns the paths of the files in a folder.
 func (m *memory) below(dir string) []string {
 	if dir == "" {
 		return m.paths
@@ -77,7 +77,7 @@ func (m *memory) List(ctx context.Context, dir string, yield func(Info) bool) er
 	return nil
 }
 
-// children are the direct entries of a folder, of all paths below it, by name.
+// children returns the direct entries of a folder, made of all paths below it, by name.
 func children(dir string, below []string) []Info {
 	seen := make(map[string]bool)
 	var list []Info
@@ -133,14 +133,14 @@ func (m *memory) Walk(ctx context.Context, dir string, enter func(string) bool, 
 	return nil
 }
 
-// folders asks once about each folder of a walk over sorted paths.
+// folders calls enter once for each folder of a walk over sorted paths.
 type folders struct {
-	dir   string // where the walk began
+	dir   string // root of the walk
 	enter func(string) bool
 	known map[string]bool
 }
 
-// skips reports whether a file is in a folder that is not to be entered.
+// skips reports whether a file is in a folder that is not entered.
 func (f *folders) skips(path string) bool {
 	for i := len(f.dir) + 1; f.enter != nil && i < len(path); i++ {
 		if path[i] != '/' {

@@ -1,7 +1,6 @@
-// Package mount is all that a run sees of files: three mounts, @project,
-// @pkg and @state, each backed by a local folder, a group of the VFS or a
-// package in memory. Nothing else exists for a run, and nothing that a mount
-// says names a place outside it.
+// Package mount is the file system of a run: three mounts, @project, @pkg and @state,
+// each backed by a local folder, a group of the VFS or a package in memory. A run has
+// no other files, and neither results nor errors of a mount name a place outside it.
 package mount
 
 import (
@@ -26,62 +25,61 @@ func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 // An Info describes a file or a folder.
 type Info struct {
 	Path string // below its mount, with slashes, "" for the mount itself
-	Size int64  // bytes of a file; lists do not tell
+	Size int64  // bytes of a file; 0 in lists
 	Dir  bool
 }
 
-// An Entry is a file that a walk came upon.
+// An Entry is a file of a walk.
 type Entry struct {
 	Path string
 	read func(ctx context.Context, buf []byte, limit int) ([]byte, error)
 }
 
-// Read reads the file into buf, or what replaces it when that is too small, at
-// most limit bytes.
+// Read reads at most limit bytes of the file into buf, or into a larger buffer if buf
+// is too small, and returns them.
 func (e Entry) Read(ctx context.Context, buf []byte, limit int) ([]byte, error) {
 	return e.read(ctx, buf, limit)
 }
 
-// FS are the files of one mount. Paths are as [Mounts.Resolve] gives them:
-// relative, clean, with slashes; "" is the root. All methods may be called at
-// the same time. Errors are of package fault: ENOENT for a missing file,
-// E_SANDBOX_VIOLATION for what leads out or is no plain file.
+// FS is the file system of one mount. Paths are those of [Mounts.Resolve]: relative,
+// clean, with slashes; "" is the root. Methods are safe for concurrent use. Errors are
+// those of package fault: ENOENT for a missing file, E_SANDBOX_VIOLATION for a path
+// that leads out of the mount or is no plain file.
 //
-// Links, devices and names that no path can have are never listed. A link is
-// followed when it is read through, as long as it stays in the mount; it is
-// never written to.
+// Links, devices and names that no path can have are never listed. Reads follow a link
+// that stays in the mount; writes follow none.
 type FS interface {
 	// Stat describes a file or folder.
 	Stat(ctx context.Context, path string) (Info, error)
 
-	// Open opens a file to read. Reading ends with ctx.
+	// Open opens a file for reading. Reads fail once ctx ends.
 	Open(ctx context.Context, path string) (io.ReadCloser, Info, error)
 
-	// List yields the direct children of a folder, by name in the order of
-	// bytes, until yield says no.
+	// List yields the direct children of a folder, by name in the order of bytes, until
+	// yield reports false.
 	List(ctx context.Context, dir string, yield func(Info) bool) error
 
-	// Walk yields all files below a folder, or the file itself, always in the
-	// same order, until yield says no. Enter is asked about the folders on the
-	// way. What vanishes meanwhile is left out.
+	// Walk yields all files below a folder, or the file itself, always in the same
+	// order, until yield reports false. Enter decides about each folder on the way.
+	// Files that are removed meanwhile are left out.
 	Walk(ctx context.Context, dir string, enter func(path string) bool, yield func(Entry) bool) error
 
-	// Write makes data the content of a file, and its folders, at once: others
-	// see the content before or this one, and so does a reader after a crash.
+	// Write replaces the content of a file atomically, also in a crash: readers see the
+	// old content or the new one. It makes missing folders.
 	Write(ctx context.Context, path string, data []byte, o WriteOptions) error
 
-	// Append adds data at the end of a file, which is made if need be.
+	// Append adds data at the end of a file, and creates the file if it is missing.
 	Append(ctx context.Context, path string, data []byte) error
 }
 
-// WriteOptions say what must be there before a write; else it fails with
-// E_PRECONDITION_FAILED and changes nothing.
+// WriteOptions are the preconditions of a write. If one is not met, the write fails
+// with E_PRECONDITION_FAILED and changes nothing.
 type WriteOptions struct {
-	Match  *Sum // the content before
-	Absent bool // no file must be there
+	Match  *Sum // sum of the current content
+	Absent bool // there must be no file
 }
 
-// check compares the present contents, if any, with the expected.
+// check checks the preconditions against the current content, if any.
 func (o WriteOptions) check(path string, present bool, sum Sum) error {
 	switch {
 	case o.Absent && present:
@@ -94,8 +92,8 @@ func (o WriteOptions) check(path string, present bool, sum Sum) error {
 	return nil
 }
 
-// MaxFolder bounds how many names of one folder, and how many files of one
-// group, are looked at.
+// MaxFolder is the greatest number of names of one folder, or of files of one group, in
+// a list.
 const MaxFolder = 100_000
 
 func notFound(path string) error {
@@ -117,7 +115,7 @@ func tooManyNames() error {
 	return fault.Errorf(fault.ReadLimit, "the folder holds more than %d names", MaxFolder)
 }
 
-// SumReader reads to the end, and gives the sum and the number of bytes.
+// SumReader reads to the end, and returns the sum and the number of bytes.
 func SumReader(r io.Reader) (sum Sum, n int64, err error) {
 	h := sha256.New()
 	n, err = io.Copy(h, r)

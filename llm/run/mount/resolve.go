@@ -9,17 +9,17 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// A Name is that of a mount, without the @.
+// A Name is the name of a mount, without the @.
 type Name string
 
-// The mounts there are.
+// The mounts.
 const (
 	Project Name = "project" // the user's files
-	Pkg     Name = "pkg"     // the package; nobody writes to it
-	State   Name = "state"   // the run's own
+	Pkg     Name = "pkg"     // the package, read-only
+	State   Name = "state"   // the run's own files
 )
 
-// Mounts are those of one run. A nil one does not exist.
+// Mounts are the mounts of one run. A nil one does not exist.
 type Mounts struct{ Project, Pkg, State FS }
 
 // A Location is a resolved path.
@@ -29,7 +29,7 @@ type Location struct {
 	Path  string // below the mount, clean, "" for the mount itself
 }
 
-// String is the path as models write it, "@project/a/b.md".
+// String is the path in the form for models, "@project/a/b.md".
 func (p Location) String() string {
 	if p.Path == "" {
 		return "@" + string(p.Mount)
@@ -37,7 +37,7 @@ func (p Location) String() string {
 	return "@" + string(p.Mount) + "/" + p.Path
 }
 
-// Below is a path in the same mount as models write it.
+// Below is a path in the same mount in the form for models.
 func (p Location) Below(path string) string { return Location{Mount: p.Mount, Path: path}.String() }
 
 // Limits of a path, in bytes.
@@ -46,9 +46,9 @@ const (
 	MaxName = 255
 )
 
-// Resolve finds the mount of a path such as @project/a/b.md. Empty names and
-// names of a single dot are taken out; anything that could mean a place
-// outside, or two things on two systems, is E_SANDBOX_VIOLATION.
+// Resolve finds the mount of a path such as @project/a/b.md. Empty names and single
+// dots are removed. The error is E_SANDBOX_VIOLATION for a path that could lead
+// outside, or whose meaning depends on the system.
 func (m *Mounts) Resolve(path string) (Location, error) {
 	name, rest, _ := strings.Cut(path, "/")
 	p := Location{Mount: Name(strings.TrimPrefix(name, "@"))}
@@ -73,8 +73,7 @@ func (m *Mounts) Resolve(path string) (Location, error) {
 	return p, nil
 }
 
-// ResolveWritable is Resolve for writes: a file, and not of
-// @pkg.
+// ResolveWritable is Resolve for writes. It refuses the root of a mount and @pkg.
 func (m *Mounts) ResolveWritable(path string) (Location, error) {
 	p, err := m.Resolve(path)
 	switch {
@@ -95,8 +94,8 @@ func violation(path, reason string) *fault.Error {
 	return fault.Errorf(fault.Sandbox, "%q is not allowed: %s", path, reason).With("path", path)
 }
 
-// Clean takes empty names and single dots out of a relative path, or says why
-// it is none that every system can hold below a folder.
+// Clean removes empty names and single dots from a relative path. The reason, unless
+// "", tells why the path is not valid on every system.
 func Clean(path string) (clean, reason string) {
 	switch {
 	case len(path) > MaxPath:
@@ -117,7 +116,7 @@ func Clean(path string) (clean, reason string) {
 	return strings.Join(names, "/"), ""
 }
 
-// badName says why a name cannot be that of a file everywhere, "" if it can.
+// badName is the reason why a name is not valid on every system, "" if it is.
 func badName(name string) string {
 	switch {
 	case name == "..":
@@ -136,8 +135,8 @@ func badName(name string) string {
 	return ""
 }
 
-// unsafeRune reports whether a character may not be in a name: it would be
-// unseen, or change how the name reads.
+// unsafeRune reports whether a character is forbidden in names: it is invisible, or
+// changes the display of others.
 func unsafeRune(c rune) bool {
 	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029' || c == unicode.ReplacementChar
 }

@@ -6,19 +6,19 @@ import (
 	"io/fs"
 )
 
-// A Usage is the room that files take up.
+// A Usage is the size and the number of files.
 type Usage struct {
 	Bytes int64
 	Files int // and folders
 }
 
-// Usage counts the files of the folder, seen or hidden, except those in the folder
-// without ("" for none).
+// Usage counts the files of the folder, including hidden ones, except those in the
+// folder without ("" for none).
 func (f *Folder) Usage(ctx context.Context, without string) (u Usage, err error) {
 	err = fs.WalkDir(f.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it has gone
+			return nil // removed meanwhile
 		case err != nil:
 			return err
 		case path == ".":

@@ -24,7 +24,7 @@ func (g *Graph) check(file string) (problems []Problem, warnings []string) {
 	}
 	g.checkEdges(add)
 	if problems != nil {
-		return problems, nil // what follows needs a graph that holds together
+		return problems, nil // the other checks need a consistent graph
 	}
 	reached := g.reach(g.EntryNodeID)
 	for i, n := range g.Nodes {
@@ -66,7 +66,7 @@ func (g *Graph) checkEdges(add func(path, format string, args ...any)) {
 	}
 }
 
-// reach are the nodes one can come to from a node, itself included.
+// reach returns the nodes that can be reached from a node, itself included.
 func (g *Graph) reach(from string) map[string]bool {
 	reached := map[string]bool{from: true}
 	for todo := []string{from}; len(todo) > 0; {
@@ -82,8 +82,8 @@ func (g *Graph) reach(from string) map[string]bool {
 	return reached
 }
 
-// checkLoops refuses loops that nobody decides to leave: each must hold a
-// decision node, and an edge that leads out of it.
+// checkLoops refuses loops without an end: each must hold a decision node, and an edge
+// that leads out of it.
 func (g *Graph) checkLoops(add func(path, format string, args ...any)) {
 	for _, loop := range g.loops() {
 		decides, leaves := false, false
@@ -103,8 +103,8 @@ func (g *Graph) checkLoops(add func(path, format string, args ...any)) {
 	}
 }
 
-// loops are the sets of nodes from which one can come back: the strongly
-// connected components, by Tarjan's algorithm without recursion.
+// loops returns the loops of the graph: its strongly connected components with a cycle,
+// by Tarjan's algorithm without recursion.
 func (g *Graph) loops() [][]string {
 	t := tarjan{graph: g, index: make(map[string]int), low: make(map[string]int), on: make(map[string]bool)}
 	for _, n := range g.Nodes {
@@ -162,7 +162,7 @@ func (t *tarjan) visit(id string) {
 	}
 }
 
-// leave takes a component off the stack, and keeps it if it is a loop.
+// leave removes a component from the stack, and records it if it is a loop.
 func (t *tarjan) leave(root string) {
 	at := slices.Index(t.stack, root)
 	component := slices.Clone(t.stack[at:])
@@ -176,7 +176,8 @@ func (t *tarjan) leave(root string) {
 	}
 }
 
-// oddities are the faults that a run can live with, but its author should know.
+// oddities returns warnings for the author of the graph, of faults that do not prevent
+// a run.
 func (g *Graph) oddities(file string) (warnings []string) {
 	ends := g.hasEnd()
 	switch {

@@ -37,10 +37,10 @@ type Edge struct {
 	Label         string          `json:"label"`
 	IsDefault     bool            `json:"isDefault,omitempty"`
 	ConditionText string          `json:"conditionText,omitempty"`
-	ConditionExpr json.RawMessage `json:"conditionExpr,omitempty"` // JSONLogic; nobody evaluates it here
+	ConditionExpr json.RawMessage `json:"conditionExpr,omitempty"` // JSONLogic; not evaluated
 }
 
-// A Graph says which jumps of a workflow are legal. It is immutable once it
+// A Graph holds the nodes and the legal jumps of a workflow. It is immutable once it
 // was read.
 type Graph struct {
 	SchemaVersion string        `json:"schemaVersion"`
@@ -53,8 +53,7 @@ type Graph struct {
 	next  map[string][]int // from → indexes in Edges, in their order
 }
 
-// GraphMetadata is the part of a graph about itself; what else it holds is for
-// others.
+// GraphMetadata is the metadata of a graph; unknown fields are ignored.
 type GraphMetadata struct {
 	CompletedBy Completion `json:"completedBy,omitempty"`
 }
@@ -64,12 +63,12 @@ type Completion string
 
 // The completions.
 const (
-	ByEndNode  Completion = "endNode"  // an end node in stepsCompleted, which the guard watches; the default
-	ByVariable Completion = "variable" // also variables.workflowStatus: complete, which anything may set at any node
+	ByEndNode  Completion = "endNode"  // an end node in stepsCompleted, which the guard checks; the default
+	ByVariable Completion = "variable" // also variables.workflowStatus: complete, which may be set at any node
 )
 
-// endsByVariable reports whether variables.workflowStatus completes a run: the
-// graph says so, or has no end node that could.
+// endsByVariable reports whether variables.workflowStatus completes a run: the graph
+// declares so, or declares nothing and has no end node.
 func (g *Graph) endsByVariable() bool {
 	return g.Metadata.CompletedBy == ByVariable || g.Metadata.CompletedBy == "" && !g.hasEnd()
 }
@@ -106,7 +105,7 @@ func (g *Graph) Legal(from, to string) bool {
 	return false
 }
 
-// index makes the graph ready to be asked.
+// index builds the indexes of the graph.
 func (g *Graph) index() {
 	g.nodes = make(map[string]int, len(g.Nodes))
 	g.next = make(map[string][]int, len(g.Nodes))

@@ -15,9 +15,9 @@ import (
 // ManifestFile is the file of a package's manifest.
 const ManifestFile = "bmad.json"
 
-// Load reads a package whose files are at hand, by their paths. The contents
-// must not be changed any more. Errors are PACKAGE_INVALID, with
-// details.errors that name file and path, or NotSupportedClassicWorkflow.
+// Load reads a package of files by their paths. The contents must not be changed any
+// more. The error is PACKAGE_INVALID, with details.errors that name file and path, or
+// NotSupportedClassicWorkflow.
 func Load(files map[string][]byte) (*Package, error) {
 	l := &loader{p: &Package{files: maps.Clone(files)}}
 	if err := l.manifest(); err != nil {
@@ -61,7 +61,7 @@ func (l *loader) manifest() error {
 	return nil
 }
 
-// noManifest says which files are there instead.
+// noManifest is the error of a package without a manifest. It names the likely mistake.
 func (l *loader) noManifest() error {
 	paths := slices.Sorted(maps.Keys(l.p.files))
 	for _, p := range paths {
@@ -92,8 +92,8 @@ func classic(file string) error {
 		With("errors", []Problem{{File: file, Reason: "is a workflow of the older form"}})
 }
 
-// file finds a file that another names. The name counts from the root of the
-// package.
+// file returns a file that another one refers to. The name is relative to the root of
+// the package.
 func (l *loader) file(from, at, name string) (string, []byte, bool) {
 	clean, reason := mount.Clean(name)
 	if reason != "" || strings.HasPrefix(name, "/") {
@@ -130,7 +130,7 @@ func (l *loader) agents() {
 	}
 }
 
-// workflows reads the entry, and whatever the manifest lists.
+// workflows reads the entry and the workflows of the manifest.
 func (l *loader) workflows() {
 	m := &l.p.Manifest
 	if !slices.ContainsFunc(m.Workflows, func(w WorkflowEntry) bool { return w.Workflow == m.Entry.Workflow }) {
@@ -154,7 +154,7 @@ func (l *loader) workflows() {
 	})
 }
 
-// order puts the true ones first.
+// order compares two booleans, true first.
 func order(a, b bool) int {
 	switch {
 	case a == b:
@@ -241,7 +241,7 @@ func (l *loader) step(w *Workflow, i int) {
 	w.Steps[n.ID] = StepFile{Path: file, Meta: meta, Body: string(doc.Body())}
 }
 
-// subworkflow reads a node's file that is another workflow's.
+// subworkflow reads the file of a node that is the workflow.md of another workflow.
 func (l *loader) subworkflow(w *Workflow, n *Node, doc *frontmatter.Document) {
 	var st State
 	if problems := readMeta(stateShape, n.File, doc, &st); problems != nil {
@@ -251,7 +251,8 @@ func (l *loader) subworkflow(w *Workflow, n *Node, doc *frontmatter.Document) {
 	w.Steps[n.ID] = StepFile{Path: n.File, Meta: StepMeta{SchemaVersion: st.SchemaVersion, NodeID: n.ID, Type: Subworkflow}, Body: string(doc.Body())}
 }
 
-// compare warns of what a step says otherwise than the graph, which counts.
+// compare adds warnings of differences between a step and the graph, which takes
+// precedence.
 func (l *loader) compare(w *Workflow, n *Node, file string, meta *StepMeta) {
 	for i, t := range meta.Transitions {
 		if !slices.ContainsFunc(w.Graph.Next(n.ID), func(e Edge) bool { return e.To == t.To && e.Label == t.Label }) {

@@ -8,17 +8,16 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// MenuPath is the path in a package that an item of a menu means: authors
-// write it from the root of the project that the package was made of.
+// MenuPath converts the path of a menu item to a path in the package: authors write it
+// relative to the root of the project that the package was made of.
 func MenuPath(path string) string {
 	path = strings.TrimPrefix(strings.TrimSpace(path), "{project-root}/")
 	return strings.TrimLeft(strings.TrimPrefix(path, "@pkg/"), "./")
 }
 
-// WorkflowOf finds the workflow that an item of a menu starts: by its id, by
-// its path, or by a longer path that ends in it, from where the package was
-// installed. It is nil if the item starts none, or one that the package does
-// not have.
+// WorkflowOf finds the workflow that a menu item starts: by its id, by its path, or by
+// a longer path that ends in it, as of an installed package. It is nil if the item
+// starts none, or one that the package does not have.
 func (p *Package) WorkflowOf(m *MenuItem) *Workflow {
 	if strings.TrimSpace(m.Workflow) == "" {
 		return nil
@@ -41,11 +40,11 @@ func (p *Package) WorkflowOf(m *MenuItem) *Workflow {
 	return nil
 }
 
-// CheckMenus refuses items that start a workflow, or send a prompt, which is
-// not there: whoever chose one would learn it from an apology. Items that only
-// an IDE shows are never chosen here. It is asked when a package comes in;
-// packages that were taken before it was are still read. Errors are
-// PACKAGE_INVALID, with details.errors that name file and path.
+// CheckMenus refuses menu items with a missing workflow or prompt, which a user could
+// choose without an effect. It ignores items for IDEs alone, which are never shown
+// here. It is called at the import of a package; packages imported by older versions
+// can still be loaded. The error is PACKAGE_INVALID, with details.errors that name file
+// and path.
 func (p *Package) CheckMenus() error {
 	var problems []Problem
 	p.eachItem(func(a *Agent, m *MenuItem, at string) {
@@ -65,8 +64,8 @@ func (p *Package) CheckMenus() error {
 	return nil
 }
 
-// warnOfMenus warns of files that items have the model read and that are not
-// in the package: the run may make them.
+// warnOfMenus adds warnings of files that items have the model read and that are not in
+// the package, since the run may create them.
 func (l *loader) warnOfMenus() {
 	l.p.eachItem(func(_ *Agent, m *MenuItem, at string) {
 		for _, f := range []struct{ field, path string }{{"exec", m.Exec}, {"data", m.Data}} {
@@ -89,7 +88,7 @@ func (p *Package) eachItem(fn func(a *Agent, m *MenuItem, at string)) {
 	}
 }
 
-// workflowNames are the ids of the workflows.
+// workflowNames lists the ids of the workflows.
 func (p *Package) workflowNames() string {
 	names := make([]string, len(p.Workflows))
 	for i, w := range p.Workflows {

@@ -1,8 +1,8 @@
 // Package pack reads workflow packages: a zip with a manifest (bmad.json),
 // workflows, their graphs and steps, agents and assets, in format version 1.1.
 //
-// Everything readable was checked: every file that the others name is there and
-// has its shape, and every graph can be walked. See docs/workflow-files.md.
+// A loaded package was checked: every file that the others refer to exists and has its
+// shape, and every graph can be walked. See docs/workflow-files.md.
 package pack
 
 import (
@@ -10,13 +10,13 @@ import (
 	"maps"
 )
 
-// A Package is one that was read. It is immutable.
+// A Package is a loaded package. It is immutable.
 type Package struct {
 	Manifest  Manifest
 	Agents    []Agent
 	Workflows []*Workflow // the entry first
 	Warnings  []string    // oddities that harm nothing
-	SHA256    [32]byte    // of the zip, zero if it was none
+	SHA256    [32]byte    // of the zip, zero without one
 
 	files map[string][]byte
 }
@@ -36,7 +36,7 @@ type Manifest struct {
 		RequiresNetwork   bool   `json:"requiresNetwork,omitempty"`
 	} `json:"runtime"`
 	Integrity struct {
-		SHA256 string `json:"sha256,omitempty"` // as the maker says; it cannot hold for a zip that it is in
+		SHA256 string `json:"sha256,omitempty"` // declared by the author; it cannot match a zip that contains it
 	} `json:"integrity"`
 }
 
@@ -48,7 +48,7 @@ type Entry struct {
 	AssetsDir string `json:"assetsDir,omitempty"`
 }
 
-// A WorkflowEntry is one workflow of several.
+// A WorkflowEntry is one workflow of the manifest.
 type WorkflowEntry struct {
 	ID          string   `json:"id"`
 	Workflow    string   `json:"workflow"`
@@ -58,11 +58,11 @@ type WorkflowEntry struct {
 	Tags        []string `json:"tags,omitempty"`
 }
 
-// A Workflow is one that can be run.
+// A Workflow is a loaded workflow.
 type Workflow struct {
 	WorkflowEntry // the paths are in the package; ID is the path of workflow.md if the manifest lists no workflows
 	Text          []byte
-	State         State // of workflow.md as it is in the package
+	State         State // of workflow.md in the package
 	Graph         *Graph
 	Steps         map[string]StepFile // by node id
 }
@@ -95,7 +95,7 @@ type Transition struct {
 	ConditionText string `json:"conditionText,omitempty"`
 }
 
-// A State is the frontmatter of workflow.md: where a run is.
+// A State is the frontmatter of workflow.md: the position of a run.
 type State struct {
 	SchemaVersion  string         `json:"schemaVersion"`
 	WorkflowType   string         `json:"workflowType"`
@@ -116,7 +116,7 @@ type LoggedChoice struct {
 	From      string `json:"from" doc:"id of the node at which the decision was taken"`
 	To        string `json:"to" doc:"id of the node that follows"`
 	Label     string `json:"label" doc:"label of the edge that was chosen"`
-	Reason    string `json:"reason,omitempty" doc:"grounds for the choice, as the workflow wrote them; absent if it wrote none"`
+	Reason    string `json:"reason,omitempty" doc:"reason for the choice, as the workflow wrote it; absent if it wrote none"`
 	DecidedAt string `json:"decidedAt,omitempty" doc:"time of the decision, as the workflow wrote it (RFC 3339 by convention); absent if it wrote none"`
 }
 
@@ -141,10 +141,10 @@ func (p *Package) Agent(id string) *Agent {
 	return nil
 }
 
-// Files are all files by their path; their contents must not be changed.
+// Files returns all files by their path; their contents must not be changed.
 func (p *Package) Files() map[string][]byte { return maps.Clone(p.files) }
 
-// An Agent is one of agents.json.
+// An Agent is an agent of agents.json.
 type Agent struct {
 	ID                      string            `json:"id"`
 	Metadata                Metadata          `json:"metadata"`
@@ -198,7 +198,7 @@ type Prompt struct {
 	Description string `json:"description,omitempty"`
 }
 
-// A MenuItem is one thing an agent offers.
+// A MenuItem is one offer of an agent.
 type MenuItem struct {
 	Description string           `json:"description"`
 	Trigger     string           `json:"trigger,omitempty"`
@@ -212,8 +212,8 @@ type MenuItem struct {
 	WebOnly     bool             `json:"web-only,omitempty"`
 }
 
-// A ToolPolicy is the tool policy of an agent, or of the system; nil fields say nothing.
-// Package toolhost combines the two.
+// A ToolPolicy is the tool policy of an agent; nil fields are defaults. Package run
+// combines it with the policy of the system.
 type ToolPolicy struct {
 	FS *struct {
 		Enabled       *bool  `json:"enabled,omitempty"` // true if nil

@@ -37,7 +37,7 @@ const (
 //go:embed shapes/*.json
 var shapeFiles embed.FS
 
-// shapes are compiled when the first is needed, and then never change.
+// shapes are compiled at the first use, and never changed.
 var shapes = sync.OnceValue(compileShapes)
 
 func compileShapes() map[shape]*jsonschema.Schema {
@@ -65,7 +65,7 @@ func compileShapes() map[shape]*jsonschema.Schema {
 	return compiled
 }
 
-// A Problem is one thing that is wrong with a file.
+// A Problem is one fault of a file.
 type Problem struct {
 	File   string `json:"file,omitempty"` // path in the package
 	Path   string `json:"path,omitempty"` // in the file, such as nodes[2].type
@@ -78,10 +78,10 @@ func (p Problem) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// maxProblems bounds how many problems an error lists.
+// maxProblems is the greatest number of problems in an error.
 const maxProblems = 20
 
-// check lists what a value has against a shape, by path.
+// check lists the violations of a shape by a value, by path.
 func (s shape) check(file string, value any) []Problem {
 	err := shapes()[s].Validate(value)
 	if err == nil {
@@ -144,7 +144,7 @@ func patternReason(k *kind.Pattern) string {
 	return fmt.Sprintf("%q does not match %s", k.Got, k.Want)
 }
 
-// pathOf writes a place in a value, nodes[2].type.
+// pathOf formats a place in a value, as nodes[2].type.
 func pathOf(at []string) string {
 	var b strings.Builder
 	for _, step := range at {
@@ -160,8 +160,8 @@ func pathOf(at []string) string {
 	return b.String()
 }
 
-// readJSON reads a JSON file of a shape. Names that are there twice are
-// refused: two readers could understand two things.
+// readJSON reads a JSON file of a shape. Duplicate names are refused, since different
+// readers could interpret them differently.
 func readJSON(s shape, file string, text []byte, into any) []Problem {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
@@ -209,8 +209,8 @@ func readMeta(s shape, file string, doc *frontmatter.Document, into any) []Probl
 	return nil
 }
 
-// normal are the values of a frontmatter, with what YAML's authors mean:
-// fields left blank are absent, and a version is a text even without quotes.
+// normal returns the values of a frontmatter, adapted to habits of YAML authors: blank
+// fields are absent, and a version is a text even without quotes.
 func normal(doc *frontmatter.Document) map[string]any {
 	values := doc.Values()
 	for key, v := range values {
@@ -227,8 +227,8 @@ func normal(doc *frontmatter.Document) map[string]any {
 	return values
 }
 
-// ReadState reads the frontmatter of a workflow.md, E_INVALID_FRONTMATTER if
-// there is none, E_SCHEMA_VALIDATION with details.errors if it is another's.
+// ReadState reads the frontmatter of a workflow.md. The error is E_INVALID_FRONTMATTER
+// without one, and E_SCHEMA_VALIDATION with details.errors if it has another shape.
 func ReadState(text []byte) (State, error) {
 	var st State
 	doc, err := frontmatter.Parse(text)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Effective is the node that a currentNodeId means: the entry if it is blank.
+// Effective is the node of a currentNodeId: the entry if it is blank.
 func (g *Graph) Effective(current string) string {
 	if id := strings.TrimSpace(current); id != "" {
 		return id
@@ -13,9 +13,9 @@ func (g *Graph) Effective(current string) string {
 	return g.EntryNodeID
 }
 
-// Done reports whether a workflow has come to its end: an end node is
-// completed. A variable, which no guard checks, ends only the workflows of
-// graphs that say so.
+// Done reports whether a workflow is complete: an end node is completed. A variable,
+// which no guard checks, completes a workflow only if its graph allows it, see
+// [ByVariable].
 func (s State) Done(g *Graph) bool {
 	if status, ok := s.Variables["workflowStatus"].(string); ok && status == "complete" && g.endsByVariable() {
 		return true

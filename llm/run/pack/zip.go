@@ -18,13 +18,13 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 )
 
-// Limits bound a package; zero values are the defaults.
+// Limits are the limits of a package; zero values are the defaults.
 type Limits struct {
 	Zip     int64 // bytes of the zip, 32 MiB
 	Entries int   // files and folders, 2 000
 	File    int64 // bytes of one file, unpacked, 8 MiB
 	Total   int64 // bytes of all files, unpacked, 64 MiB
-	Ratio   int64 // how much larger a file of 64 KiB and more may be than it is in the zip, 200
+	Ratio   int64 // greatest compression ratio of a file of 64 KiB and more, 200
 }
 
 func (l Limits) orDefaults() Limits {
@@ -34,11 +34,11 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
-// smallFile is up to where the ratio does not matter.
+// smallFile is the size up to which the ratio is not checked.
 const smallFile = 64 << 10
 
-// Read reads a zipped package. Nothing is ever written anywhere. Errors are
-// those of [Load], and PACKAGE_LIMIT_EXCEEDED.
+// Read reads a zipped package, in memory alone. The error is one of [Load], or
+// PACKAGE_LIMIT_EXCEEDED.
 func Read(data []byte, limits Limits) (*Package, error) {
 	files, err := unzip(data, limits.orDefaults())
 	if err != nil {
@@ -56,15 +56,15 @@ type unzipper struct {
 	limits Limits
 	files  map[string][]byte
 	total  int64
-	names  map[string]string // folded → as it is, of files and folders
+	names  map[string]string // names of files and folders, by folded name
 }
 
 func unzip(data []byte, limits Limits) (map[string][]byte, error) {
 	if int64(len(data)) > limits.Zip {
 		return nil, tooMuch("the package has more than %d bytes", limits.Zip)
 	}
-	// The reader makes something of every entry, so they are counted first. A
-	// zip inside counts too, which is why this bound is a loose one.
+	// The reader allocates memory for every entry, so they are counted first. Entries
+	// of a zip inside count too, so the bound is loose.
 	if bytes.Count(data, []byte("PK\x01\x02")) > max(1<<16, 2*limits.Entries) {
 		return nil, tooMuch("the package has more than %d entries", limits.Entries)
 	}
@@ -87,8 +87,8 @@ func unzip(data []byte, limits Limits) (map[string][]byte, error) {
 	return u.files, nil
 }
 
-// apart refuses entries that share bytes: that is how a small zip unpacks to
-// any size.
+// apart refuses entries that share bytes, by which a small zip could unpack to any
+// size.
 func apart(files []*zip.File) error {
 	type span struct{ from, to int64 }
 	spans := make([]span, 0, len(files))
@@ -127,7 +127,7 @@ func (u *unzipper) entry(f *zip.File) error {
 		return damaged(f.Name, "it is a folder and a file")
 	}
 	if name == "__MACOSX" || strings.HasPrefix(name, "__MACOSX/") || strings.HasSuffix(name, ".DS_Store") {
-		return nil // what macOS adds to every zip
+		return nil // macOS adds these to every zip
 	}
 	if err := u.claim(name, folder); err != nil || folder {
 		return err
@@ -135,8 +135,8 @@ func (u *unzipper) entry(f *zip.File) error {
 	return u.unpack(f, name)
 }
 
-// claim notes a name, and those of the folders above, unless some system takes
-// one of them for another.
+// claim records a name, and those of the folders above it. It refuses a name that
+// equals another one on some systems.
 func (u *unzipper) claim(name string, folder bool) error {
 	for i, c := range name {
 		if c != '/' {
@@ -163,7 +163,7 @@ func (u *unzipper) claim(name string, folder bool) error {
 	return damaged(name, "some systems take it for "+strings.TrimSuffix(other, "/"))
 }
 
-// fold is the same for names that some system takes for one.
+// fold is equal for names that are equal on some systems.
 func fold(name string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(name))) }
 
 func (u *unzipper) unpack(f *zip.File, name string) error {
@@ -178,7 +178,7 @@ func (u *unzipper) unpack(f *zip.File, name string) error {
 		return damaged(name, "the entry is damaged")
 	}
 	defer r.Close()
-	// The size that the entry claims is only believed as far as it is small.
+	// The declared size of the entry is used only if it is small.
 	bound := min(u.limits.File, u.limits.Total-u.total)
 	if packed := int64(f.CompressedSize64); packed < bound/u.limits.Ratio {
 		bound = min(bound, max(smallFile, packed*u.limits.Ratio))
@@ -203,7 +203,7 @@ func tooMuch(format string, args ...any) error {
 	return fault.Errorf(fault.PackageLimit, format, args...)
 }
 
-// damaged refuses a zip for one of its entries, or as a whole.
+// damaged is the error of a zip with a faulty entry, or of a faulty zip as a whole.
 func damaged(name, reason string) error {
 	if len(name) > mount.MaxPath {
 		name = name[:mount.MaxPath]

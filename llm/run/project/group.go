@@ -10,14 +10,15 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// group is a group of files as workflows mount it.
+// group is a group of files as the mount of a workflow.
 type group struct {
 	*Projects
-	owner grant.Grant // who started the workflow
+	owner grant.Grant // of the principal that started the workflow
 	name  string
 }
 
-// open asks the owner's credential, policy and the group before each use.
+// open checks the owner's credential, the policies and the rights of the group before
+// each use.
 func (g *group) open(ctx context.Context, write bool) (vfs.Files, error) {
 	who, err := g.judge(ctx, g.owner, fileAction(write), g.name)
 	if err != nil {

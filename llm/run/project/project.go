@@ -1,6 +1,6 @@
-// Package project has the files that workflows work on: groups of the VFS, and
-// folders of this machine. Whoever started a workflow is judged again whenever
-// it uses one.
+// Package project opens the projects of workflows: groups of the VFS, and folders of
+// this machine. The rights of the principal that started the workflow are checked with
+// each use.
 package project
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// Files are the groups of files that there are.
+// Files holds the groups of files.
 type Files interface {
 	// For yields the files of a group for a principal that may use it.
 	For(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
 }
 
-// Projects finds projects by name. All fields but Folders are needed.
+// Projects finds projects by name. All fields but Folders are required.
 type Projects struct {
 	Folders map[string]string // of this machine, for operators, by the name of the project
 	Files   Files
 	Grants  grant.Authority
-	// Authorize says why a principal may not do an action.
+	// Authorize returns the error of a principal that may not do an action.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 }
 
-// Open opens what a name means as a project: the folder of that name, or else a
-// group of files that the owner of the grant may write.
+// Open opens a project by its name: the folder of that name, or else the group of
+// files, which the owner of the grant must be allowed to write.
 func (p *Projects) Open(ctx context.Context, owner grant.Grant, name string) (mount.FS, error) {
 	for _, write := range []bool{false, true} {
 		if _, err := p.judge(ctx, owner, fileAction(write), name); err != nil {
@@ -66,7 +66,7 @@ func (p *Projects) folder(owner grant.Grant, name, dir string) (mount.FS, error)
 	return mount.Guard(folder, may), nil
 }
 
-// fileAction is the name of using a file in policies.
+// fileAction is the name of the action in policies: to read or to write a file.
 func fileAction(write bool) string {
 	if write {
 		return "vfs:write"
@@ -74,8 +74,8 @@ func fileAction(write bool) string {
 	return "vfs:read"
 }
 
-// judge says why the owner of a grant may not do, at this moment, what an action
-// means to a group of files.
+// judge returns the current principal of a grant, or an error if it may not do an
+// action to a group of files now.
 func (p *Projects) judge(ctx context.Context, owner grant.Grant, action, group string) (*protocol.Principal, error) {
 	who, err := p.Grants.Principal(owner)
 	if err != nil {
@@ -84,8 +84,8 @@ func (p *Projects) judge(ctx context.Context, owner grant.Grant, action, group s
 	return who, p.may(ctx, who, action, group)
 }
 
-// may says why a principal may not do an action to a group of files:
-// what its credential is limited to, and policy.
+// may returns the error of a principal that may not do an action to a group of files,
+// by the limits of its credential or by policy.
 func (p *Projects) may(ctx context.Context, who *protocol.Principal, action, group string) error {
 	return p.Authorize(ctx, who, action, commands.Resource{Type: "vfs", ID: group, Space: who.Home()})
 }

@@ -1,4 +1,4 @@
-// Package tasks shows runs of workflows as tasks.
+// Package tasks converts runs of workflows to tasks.
 package tasks
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Of is a run as a task: one that waits for its user is waiting, and has what it said
-// as its result, as one that is done.
+// Of converts a run to a task. A run that waits for its user is Waiting, and has the
+// run as its result, as an ended one has.
 func Of(runs *run.Service, id protocol.TaskID) (*task.Task, bool) {
 	r, ok := runs.Standing(string(id))
 	if !ok {
@@ -32,7 +32,7 @@ func Of(runs *run.Service, id protocol.TaskID) (*task.Task, bool) {
 		t.Error = &task.Failure{Code: protocol.Internal, Message: r.Reason, Details: map[string]any{"stop_reason": r.Code}}
 	}
 	if r.Phase != run.Running {
-		t.Result, _ = json.Marshal(r) // which is data alone
+		t.Result, _ = json.Marshal(r) // plain data, which cannot fail
 	}
 	return t, true
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 )
 
-// A finder finds lines.
+// A finder finds lines that match a pattern.
 type finder struct {
 	text []byte         // a plain text, or
 	re   *regexp.Regexp // a regular expression
-	need literal        // without which the expression matches nothing
+	need literal        // part of every match of the expression
 }
 
-// A literal is a text that an expression needs.
+// A literal is a text that every match of an expression contains.
 type literal struct {
 	text []byte
 	fold bool // in any case; the text is in lower case and ASCII
 }
 
-// maxPattern bounds a pattern, in bytes.
+// maxPattern is the greatest length of a pattern, in bytes.
 const maxPattern = 1000
 
 // newFinder reads a pattern: /expression/flags, or a text.
@@ -46,7 +46,7 @@ func newFinder(pattern string) (*finder, error) {
 	return &finder{re: re, need: needOf(expression)}, nil
 }
 
-// needOf finds the longest text that whatever an expression matches holds.
+// needOf returns the longest literal of an expression.
 func needOf(expression string) literal {
 	tree, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
@@ -113,8 +113,8 @@ func (f *finder) possible(text []byte, scratch *[]byte) bool {
 	return bytes.Contains(lower, f.need.text)
 }
 
-// expressionOf takes a pattern apart that is written as an expression. Flags
-// that mean nothing for single lines are allowed.
+// expressionOf splits a pattern in the form of an expression. Flags without an effect
+// on single lines are allowed.
 func expressionOf(pattern string) (expression, flags string, ok bool) {
 	end := strings.LastIndexByte(pattern, '/')
 	if end < 2 || pattern[0] != '/' || strings.Trim(pattern[end+1:], "gimsuy") != "" {
@@ -123,8 +123,8 @@ func expressionOf(pattern string) (expression, flags string, ok bool) {
 	return pattern[1:end], pattern[end+1:], true
 }
 
-// next finds the first line from at on, where a line begins, that matches:
-// text[from:to], and how many bytes into it the match begins.
+// next finds the first matching line from at on, the beginning of a line. It returns
+// the line, text[from:to], and the offset of the match in it, in bytes.
 func (f *finder) next(text []byte, at int) (from, to, column int, ok bool) {
 	if f.re == nil {
 		i := bytes.Index(text[at:], f.text)
@@ -150,15 +150,15 @@ func (f *finder) next(text []byte, at int) (from, to, column int, ok bool) {
 	return 0, 0, 0, false
 }
 
-// A glob says which files to search. * and ? stay within a name, ** is any
-// number of folders. Without a slash it is about the name alone.
+// A glob selects the files to search. * and ? match within a name, ** any number of
+// folders. A glob without a slash matches the name alone.
 type glob struct {
-	root  string // the mount it names, "" for any
+	root  string // its mount, "" for any
 	re    *regexp.Regexp
-	named bool // it is about names, not paths
+	named bool // matches names instead of paths
 }
 
-// maxGlob bounds a glob, in bytes.
+// maxGlob is the greatest length of a glob, in bytes.
 const maxGlob = 300
 
 func newGlob(text string) (glob, error) {
@@ -210,7 +210,7 @@ func globExpression(text string) string {
 	return b.String()
 }
 
-// mount is the mount to search when no path is given.
+// mount is the mount to search without a path.
 func (g glob) mount() string {
 	if g.root == "" {
 		return "@project"

@@ -11,11 +11,11 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// updateFrontmatter is the only operation there is.
+// updateFrontmatter is the only operation.
 const updateFrontmatter = "updateFrontmatter"
 
-// A patch is the change that fs.apply_patch is to make, flat beside the path or in an
-// object of its own.
+// A patch is the change of fs.apply_patch, flat beside the path or in an object of its
+// own.
 type patch struct {
 	Operation string          `json:"operation"`
 	Update    json.RawMessage `json:"update"`

@@ -15,8 +15,7 @@ type listArgs struct {
 	Path string `json:"path"`
 }
 
-// ListResult is the result of fs.list: names, those of folders with a slash
-// at the end.
+// ListResult is the result of fs.list. Names of folders end in a slash.
 type ListResult struct {
 	OK             bool      `json:"ok"`
 	Path           string    `json:"path"`
@@ -26,7 +25,7 @@ type ListResult struct {
 	Hint           string    `json:"hint,omitempty"`
 }
 
-// maxEntries is the number of names that fs.list gives.
+// maxEntries is the greatest number of names in a result of fs.list.
 const maxEntries = 200
 
 func (b *bounded) listTool() *tools.Tool {

@@ -23,8 +23,8 @@ type readArgs struct {
 	EndLine   *int64 `json:"endLine"`
 }
 
-// ReadResult is the result of fs.read: bytes and sha256 are of the whole
-// file, content of the lines that were asked for.
+// ReadResult is the result of fs.read: bytes and sha256 of the whole file, and the
+// content of the requested lines.
 type ReadResult struct {
 	OK             bool    `json:"ok"`
 	Path           string  `json:"path"`
@@ -46,7 +46,7 @@ func (b *bounded) readTool() *tools.Tool {
 		}, b.readFile)
 }
 
-// noLine is beyond every line.
+// noLine is a number beyond every line.
 const noLine = int64(1) << 60
 
 func (b *bounded) readFile(ctx context.Context, a readArgs) (any, error) {
@@ -75,8 +75,8 @@ func (b *bounded) readFile(ctx context.Context, a readArgs) (any, error) {
 	return w.result(location)
 }
 
-// A window takes lines out of a file while all of it is read and summed. It
-// never holds more than its limit.
+// A window collects lines of a file while the whole file is read and hashed. It never
+// holds more than its limit.
 type window struct {
 	from, to int64 // lines, inclusive
 	limit    int64 // bytes
@@ -85,12 +85,12 @@ type window struct {
 	bytes  int64
 	lines  int64 // of the file, the last one included even without its end
 	text   []byte
-	last   int64 // line the text ends in
-	more   bool  // there is more of the window than the text
+	last   int64 // last line of the text
+	more   bool  // the text is only a part of the window
 	binary bool
 }
 
-// sniffed is the part of a file that shows whether it is text.
+// sniffed is the length of the part of a file by which text is detected.
 const sniffed = 8 << 10
 
 func (w *window) read(file io.Reader) error {
@@ -120,7 +120,7 @@ func (w *window) read(file io.Reader) error {
 	}
 }
 
-// take adds a piece of a line, as far as it fits.
+// take adds the part of a piece of a line that fits.
 func (w *window) take(line int64, piece []byte) {
 	if line < w.from || line > w.to || w.more {
 		return
@@ -156,8 +156,8 @@ func (w *window) result(location mount.Location) (any, error) {
 	return r, nil
 }
 
-// preview is the part that fits, in whole lines if there is one and whole characters in
-// any case.
+// preview is the part that fits: whole lines if at least one fits, and else whole
+// characters.
 func (w *window) preview() string {
 	text := w.text
 	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {

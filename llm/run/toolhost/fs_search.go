@@ -32,7 +32,7 @@ type SearchResult struct {
 	Stats     Stats   `json:"stats"`
 }
 
-// A Match is a line that was found, once however often it matches.
+// A Match is a found line. A line with several matches is listed once.
 type Match struct {
 	Path   string   `json:"path"`
 	Line   int      `json:"line"`   // from 1
@@ -42,7 +42,7 @@ type Match struct {
 	After  []string `json:"after,omitempty"`
 }
 
-// Stats count what a search did.
+// Stats are the counts of a search.
 type Stats struct {
 	FilesScanned int `json:"filesScanned"`
 	MatchesFound int `json:"matchesFound"`
@@ -52,8 +52,8 @@ type Stats struct {
 const (
 	maxMatches  = 50
 	maxContext  = 10       // lines on each side
-	maxLine     = 1000     // bytes of a line that are shown
-	maxSearched = 16 << 20 // bytes of a file that are looked at
+	maxLine     = 1000     // shown bytes of a line
+	maxSearched = 16 << 20 // searched bytes of a file
 	maxGlobs    = 20
 )
 
@@ -126,19 +126,19 @@ func clamp(asked *int64, otherwise, low, high int) int {
 	return int(min(max(*asked, int64(low)), int64(high)))
 }
 
-// A search goes through files until it has found enough.
+// A search searches files until it has found enough.
 type search struct {
 	finder        *finder
 	globs         []glob
 	before, after int
 	max           int
-	room          int64 // bytes of the result that are left
+	room          int64 // remaining bytes of the result
 	buf, scratch  []byte
 	result        SearchResult
 	done          bool
 }
 
-// setGlobs reads the globs, and gives the mounts that they are about.
+// setGlobs parses the globs, and returns their mounts.
 func (s *search) setGlobs(globs []string) (roots []string, err error) {
 	if len(globs) > maxGlobs {
 		return nil, fault.Errorf(fault.SchemaValidation, "there are more than %d globs", maxGlobs)
@@ -187,7 +187,7 @@ func (s *search) walk(ctx context.Context, location mount.Location) error {
 		}
 		text, err := e.Read(ctx, s.buf, maxSearched)
 		if err != nil {
-			return true // it has gone, or may not be read
+			return true // removed meanwhile, or not readable
 		}
 		s.buf = text[:0]
 		s.result.Stats.FilesScanned++
@@ -200,7 +200,7 @@ func (s *search) walk(ctx context.Context, location mount.Location) error {
 	return err
 }
 
-// file looks for matches in a file.
+// file searches a file.
 func (s *search) file(name string, text []byte) {
 	if bytes.IndexByte(text[:min(len(text), sniffed)], 0) >= 0 {
 		return // no text
@@ -223,7 +223,7 @@ func (s *search) file(name string, text []byte) {
 
 var newline = []byte("\n")
 
-// add notes the match in text[from:to], the line without its end.
+// add records the match in text[from:to], the line without its line ending.
 func (s *search) add(name string, text []byte, from, to, line, column int) {
 	m := Match{Path: name, Line: line, Column: utf8.RuneCount(text[from:from+column]) + 1, Text: show(text[from:to], column)}
 	for start := from; len(m.Before) < s.before && start > 0; {
@@ -264,7 +264,7 @@ func lineEnd(text []byte, start int) int {
 	return len(text)
 }
 
-// show is a line as a result has it; of a long one the part around a column.
+// show is a line for a result; of a long one the part around a column.
 func show(line []byte, column int) string {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) <= maxLine {

@@ -37,8 +37,8 @@ func (b *bounded) writeTool() *tools.Tool {
 	return write
 }
 
-// asJSON is the length of arguments that hold as much as may be written: a byte
-// is at most six in a JSON string.
+// asJSON is the greatest length of arguments with the greatest content: a byte takes at
+// most six in a JSON string.
 func (b *bounded) asJSON() int {
 	const besides = 64 << 10
 	return int(min(6*min(b.write, math.MaxInt32)+besides, math.MaxInt32))
@@ -60,9 +60,9 @@ func (b *bounded) writeFile(ctx context.Context, a writeArgs) (any, error) {
 	return WriteResult{OK: true, Path: location.String(), BytesWritten: len(a.Content), SHA256After: after.String()}, nil
 }
 
-// change makes a new content of a file out of the one before, which is nil if
-// there is none. Changes of one run are made one after the other; whoever else
-// comes in between is noticed. A refused change leaves the file untouched.
+// change replaces the content of a file by that of make, which gets the old content,
+// nil for none. Changes of one run are made one after the other; a concurrent change by
+// another writer is an error. A refused change leaves the file untouched.
 func (b *bounded) change(ctx context.Context, location mount.Location, ifMatch string, must bool, make func(before []byte) ([]byte, error)) (before, after mount.Sum, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *bounded) change(ctx context.Context, location mount.Location, ifMatch s
 		}
 	}
 	if present && before == after {
-		return before, after, nil // it is there already
+		return before, after, nil // unchanged
 	}
 	o := mount.WriteOptions{Match: &before}
 	if !present {
@@ -112,7 +112,7 @@ func (b *bounded) change(ctx context.Context, location mount.Location, ifMatch s
 	return before, after, b.store(ctx, location, old, data, o)
 }
 
-// conflict says that a file is not what its writer took it for.
+// conflict is the error of a write whose precondition is not met.
 func conflict(location mount.Location, present bool, before, after mount.Sum) error {
 	if !present {
 		return fault.Errorf(fault.PreconditionFailed, "%s is not there", location).With("path", location.String())
@@ -126,7 +126,7 @@ func conflict(location mount.Location, present bool, before, after mount.Sum) er
 	return e
 }
 
-// store writes a file, if there is room for it and nobody objects.
+// store writes a file, unless a limit, the quota or OnWrite refuses it.
 func (b *bounded) store(ctx context.Context, location mount.Location, before, after []byte, o mount.WriteOptions) error {
 	if err := b.fits(location, after); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/llm/run/pack"
 )
 
-// guarded reports whether writes to a place pass the guard. Places that some
-// system takes for the run's state or its log are refused.
+// guarded reports whether writes to a place pass the guard. It refuses names that equal
+// those of the run's state or log on some systems.
 func (h *Host) guarded(location mount.Location) (bool, error) {
 	if location.Mount != mount.State {
 		return false, nil
@@ -27,7 +27,7 @@ func (h *Host) guarded(location mount.Location) (bool, error) {
 	return false, nil
 }
 
-// An AllowedNext is a jump that is legal from where a run is.
+// An AllowedNext is a legal jump from the position of a run.
 type AllowedNext struct {
 	To            string `json:"to"`
 	Label         string `json:"label"`
@@ -35,8 +35,8 @@ type AllowedNext struct {
 	ConditionText string `json:"conditionText,omitempty"`
 }
 
-// guard refuses a workflow.md that is none, that jumps where no edge leads, or
-// that forgets completed steps.
+// guard refuses an invalid workflow.md, an illegal jump, and the removal of completed
+// steps.
 func (h *Host) guard(before []byte, present bool, after []byte) error {
 	next, err := pack.ReadState(after)
 	if err != nil {
@@ -52,11 +52,11 @@ func (h *Host) guard(before []byte, present bool, after []byte) error {
 	return CheckTransition(h.opts.Graph, old, next)
 }
 
-// CheckTransition says why a run may not go from one state to another: jumps
-// are legal along an edge from the effective current node only
-// (E_INVALID_TRANSITION, with details.from, to and allowedNext), an end node
-// is completed only where it is current, and stepsCompleted never shrinks and
-// holds nodes of the graph only (E_SCHEMA_VALIDATION).
+// CheckTransition returns the error of an illegal change of state. Jumps must follow an
+// edge from the effective current node, and an end node can be completed only while it
+// is current (E_INVALID_TRANSITION, with details.from, to and allowedNext);
+// stepsCompleted must not shrink and holds only nodes of the graph
+// (E_SCHEMA_VALIDATION).
 func CheckTransition(g *pack.Graph, before, after pack.State) error {
 	from, to := g.Effective(before.CurrentNodeID), g.Effective(after.CurrentNodeID)
 	if g.Node(to) == nil || from != to && !g.Legal(from, to) {

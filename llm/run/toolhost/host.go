@@ -1,9 +1,9 @@
-// Package toolhost gives a model files: fs.read, fs.list, fs.search, fs.write
-// and fs.apply_patch, over the mounts of one run and nothing else.
+// Package toolhost holds the file tools of models: fs.read, fs.list, fs.search,
+// fs.write and fs.apply_patch, over the mounts of one run alone.
 //
-// Every call ends in an object with ok, and with either the result or an error
-// with a code (docs/workflow-files.md#codes). Writes to @state/workflow.md pass
-// the guard, whichever tool makes them. See docs/workflow-files.md.
+// The result of every call is an object with ok, and with either the result or an error
+// with a code (docs/workflow-files.md#codes). Writes to @state/workflow.md by any tool
+// pass the guard. See docs/workflow-files.md.
 package toolhost
 
 import (
@@ -21,31 +21,31 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// Source is the source that the tools of this package give as theirs.
+// Source is the source of the tools of this package.
 const Source = "fs"
 
-// StatePath is the file that says where a run is.
+// StatePath is the file with the position of the run.
 const StatePath = "@state/workflow.md"
 
 // logsFolder is the folder of the run's log; models may read it.
 const logsFolder = "logs"
 
-// Options are the needs of a host.
+// Options configure a [Host].
 type Options struct {
 	Mounts *mount.Mounts
-	// Graph is the graph that the guard of workflow.md goes by; nil when there is no
-	// workflow, and so no guard.
+	// Graph is the graph of the workflow for the guard of workflow.md; nil for no
+	// guard.
 	Graph *pack.Graph
 	Quota Quota
-	// OnWrite is asked about every write just before it is made, with the
-	// content before (nil for none) and after. Its error becomes the call's.
+	// OnWrite is called just before every write, with the content before (nil for none)
+	// and after. Its error prevents the write and becomes that of the call. Optional.
 	OnWrite func(ctx context.Context, location mount.Location, before, after []byte) error
 }
 
-// Limits bound one call; zero values are the defaults of the system.
+// Limits are the limits of one call; zero values are the defaults.
 type Limits struct {
-	MaxReadBytes  int64 // that fs.read and fs.search return, 512 KiB
-	MaxWriteBytes int64 // that fs.write and fs.apply_patch leave in a file, 2 MiB
+	MaxReadBytes  int64 // greatest result of fs.read and fs.search, 512 KiB
+	MaxWriteBytes int64 // greatest file after fs.write and fs.apply_patch, 2 MiB
 }
 
 // The defaults of [Limits].
@@ -54,18 +54,18 @@ const (
 	DefaultMaxWrite = 2 << 20
 )
 
-// A Host is the file tools of one run.
+// A Host holds the file tools of one run.
 type Host struct {
 	opts Options
-	mu   sync.Mutex // of writes: they are made one after the other
+	mu   sync.Mutex // held during a write
 
 	usage map[mount.Name]*mount.Usage // guarded by mu
 }
 
-// New makes a host.
+// New returns a host.
 func New(o Options) *Host { return &Host{opts: o, usage: make(map[mount.Name]*mount.Usage)} }
 
-// Tools are the file tools within limits, in a fixed order.
+// Tools returns the file tools within limits, in a fixed order.
 func (h *Host) Tools(l Limits) []*tools.Tool {
 	b := &bounded{Host: h, read: cmp.Or(l.MaxReadBytes, DefaultMaxRead), write: cmp.Or(l.MaxWriteBytes, DefaultMaxWrite)}
 	return []*tools.Tool{b.readTool(), b.listTool(), b.searchTool(), b.writeTool(), b.patchTool()}
@@ -77,8 +77,7 @@ type bounded struct {
 	read, write int64
 }
 
-// tool declares a tool whose arguments are an A, and whose result is what fn
-// returns or its error.
+// tool declares a tool with arguments of type A, whose result is that of fn.
 func tool[A any](name, title, description string, effect commands.Effect, parameters []tools.Parameter, fn func(ctx context.Context, args A) (any, error)) *tools.Tool {
 	return &tools.Tool{
 		Declaration: tools.Declaration{
@@ -99,27 +98,27 @@ func tool[A any](name, title, description string, effect commands.Effect, parame
 	}
 }
 
-// refusal is the result of a call that failed.
+// refusal is the result of a failed call.
 type refusal struct {
 	OK    bool         `json:"ok"`
 	Error *fault.Error `json:"error"`
 }
 
-// output is the model's text of a call.
+// output is the output of a call for the model.
 func output(result any, err error) (tools.Output, error) {
 	if err != nil {
 		result = refusal{Error: fault.As(err)}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // nobody puts it into a page as it is
+	enc.SetEscapeHTML(false) // the output is not HTML
 	if err := enc.Encode(result); err != nil {
 		return tools.Output{}, err
 	}
 	return tools.Output{Content: bytes.TrimRight(b.Bytes(), "\n"), IsError: err != nil}, nil
 }
 
-// Parameters that several tools have.
+// The common parameters of several tools.
 var (
 	pathText     = "File, beginning with @project/, @pkg/ or @state/."
 	matchText    = "SHA-256 the file must have now, in hexadecimal, as fs_read says; else nothing is written."

@@ -9,10 +9,9 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 )
 
-// A Quota bounds what the calls of a run leave behind together: all that is in
-// @state but its log, and what the calls of one host add to a local folder
-// that is @project. Groups of the VFS have quotas of their own. Zero values are
-// the defaults.
+// A Quota bounds the files of a run: all of @state but its log, and the additions of
+// one host's calls to a local folder that is @project. Groups of the VFS have quotas of
+// their own. Zero values are the defaults.
 type Quota struct {
 	Bytes int64 // 64 MiB
 	Files int   // and folders, 10 000
@@ -28,13 +27,13 @@ func (q Quota) orDefault() Quota {
 	return Quota{cmp.Or(q.Bytes, DefaultQuotaBytes), cmp.Or(q.Files, DefaultQuotaFiles)}
 }
 
-// A countable mount can say what it holds. Local folders are.
+// A countable is a mount that can count its files. Local folders can.
 type countable interface {
 	Usage(ctx context.Context, without string) (mount.Usage, error)
 }
 
-// used is the part that counts towards the quota in a mount, nil where there is none.
-// It is counted once, and from then on kept up by the writes.
+// used is the usage of a mount that counts towards the quota, nil for a mount without
+// one. It is counted once, and then updated by the writes.
 func (h *Host) used(ctx context.Context, location mount.Location) (*mount.Usage, error) {
 	folder, ok := location.FS.(countable)
 	if !ok {
@@ -43,7 +42,7 @@ func (h *Host) used(ctx context.Context, location mount.Location) (*mount.Usage,
 	if u := h.usage[location.Mount]; u != nil {
 		return u, nil
 	}
-	u := &mount.Usage{} // what else is in a project is not the run's
+	u := &mount.Usage{} // existing files of a project do not count
 	if location.Mount == mount.State {
 		counted, err := folder.Usage(ctx, logsFolder)
 		if err != nil {
@@ -55,8 +54,8 @@ func (h *Host) used(ctx context.Context, location mount.Location) (*mount.Usage,
 	return u, nil
 }
 
-// room refuses a write that the quota has no room for. Done keeps account of
-// it when it was made. Files that do not grow may always be written.
+// room refuses a write beyond the quota. Call done after the write to count it. Files
+// that do not grow may always be written.
 func (h *Host) room(ctx context.Context, location mount.Location, size int64) (done func(), err error) {
 	used, err := h.used(ctx, location)
 	if used == nil || err != nil {
