@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
-// lastAnswers is the time that what clients are owed may take once the window is over.
+// lastAnswers is the time that what clients are owed may take once they are to go.
 const lastAnswers = 2 * time.Second
 
 // Drain takes no more clients and sends those that are connected to other
@@ -34,10 +34,28 @@ func (b *Broker) Drain(ctx context.Context, window time.Duration, elsewhere func
 				return
 			}
 		}
-		if !b.sendAway(c, elsewhere(c.door.name)) {
+		f := newFarewell("sent to another server")
+		if f.text = elsewhere(c.door.name); f.text != "" {
+			f.reason = packet.ServerMoved
+		}
+		if !b.sendAway(c, f) {
 			owing = append(owing, c)
 		}
 	}
+}
+
+// dismiss ends all connections as the broker closes. A client that is owed
+// acknowledgements gets them first, unless that takes too long.
+func (b *Broker) dismiss(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
+	var owing []*conn
+	for _, c := range b.allConns() {
+		if !b.sendAway(c, newFarewell(packet.ServerShuttingDown.String())) {
+			owing = append(owing, c)
+		}
+	}
+	b.dismissAll(ctx, owing)
 }
 
 // admitNobody lets nobody in any more, by whatever way.
@@ -54,7 +72,13 @@ func (b *Broker) admitNobody() {
 type farewell struct {
 	reason packet.Reason
 	text   string
+	why    string        // it is said, as the log has it
 	said   chan struct{} // closed when it is said, or the connection is gone
+}
+
+// newFarewell is one of a server that shuts down.
+func newFarewell(why string) *farewell {
+	return &farewell{reason: packet.ServerShuttingDown, why: why, said: make(chan struct{})}
 }
 
 // over tells whoever waits that the farewell is said, or need not be.
@@ -66,11 +90,7 @@ func (f *farewell) over() {
 
 // sendAway ends one connection, and reports false if that waits for what the client is
 // owed.
-func (b *Broker) sendAway(c *conn, elsewhere string) bool {
-	f := &farewell{reason: packet.ServerShuttingDown, text: elsewhere, said: make(chan struct{})}
-	if elsewhere != "" {
-		f.reason = packet.ServerMoved
-	}
+func (b *Broker) sendAway(c *conn, f *farewell) bool {
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
 	c.taking.Lock() // whatever was read is answered by now, or owed
@@ -103,7 +123,7 @@ func (t *turn) sayFarewell(c *conn, f *farewell) {
 	c.mu.Lock()
 	c.uncut = true
 	c.mu.Unlock()
-	t.stop(c, f.reason, f.text, "sent to another server")
+	t.stop(c, f.reason, f.text, f.why)
 	f.over()
 }
 

@@ -32,6 +32,14 @@ func (j *closableJournal) Write(ctx context.Context, keyed []KeyedValue, entry [
 // has yet to store what they are for. stored lets it.
 func owing(t *testing.T, readers int, ctx context.Context) (n *node, client *peer, stored func(), drained chan struct{}) {
 	t.Helper()
+	return owingUntil(t, readers, func(n *node) {
+		n.Drain(ctx, 0, func(string) string { return "elsewhere:1883" })
+	})
+}
+
+// owingUntil is a broker that does something while it owes a client acknowledgements.
+func owingUntil(t *testing.T, readers int, do func(n *node)) (n *node, client *peer, stored func(), done chan struct{}) {
+	t.Helper()
 	journal := &closableJournal{MemoryJournal: new(MemoryJournal), open: make(chan struct{})}
 	n = newNode(t, readers, func(o *Options) { o.Journal = journal })
 	n.absent("absent", "x/#")
@@ -48,13 +56,56 @@ func owing(t *testing.T, readers int, ctx context.Context) (n *node, client *pee
 		defer c.mu.Unlock()
 		return len(c.owed) == 2
 	})
-	drained = make(chan struct{})
+	done = make(chan struct{})
 	go func() {
-		defer close(drained)
-		n.Drain(ctx, 0, func(string) string { return "elsewhere:1883" })
+		defer close(done)
+		do(n)
 	}()
-	eventually.Holds(t, "it is to leave", func() bool { return c.phase.Load() == phaseLeaving })
-	return n, client, func() { close(journal.open) }, drained
+	eventually.Holds(t, "it is to leave", func() bool { return c.phase.Load() != phaseOpen })
+	return n, client, func() { close(journal.open) }, done
+}
+
+// answers are the acknowledgements that the client is owed.
+func (p *peer) answers() {
+	p.t.Helper()
+	for want := map[uint16]packet.Type{1: packet.PUBACK, 2: packet.PUBREC}; len(want) > 0; {
+		h, body := p.packet()
+		typ := h.Type()
+		var a packet.Ack
+		if err := a.Decode(packet.V5, typ, body); err != nil || want[a.PacketID] != typ || a.Reason.Failed() {
+			p.t.Fatalf("%v %+v: %v", typ, a, err)
+		}
+		delete(want, a.PacketID)
+	}
+}
+
+// TestAClientOfABrokerThatClosesGetsWhatItIsOwed closes a broker that has acknowledgements
+// to make: they come before the end of the connection.
+func TestAClientOfABrokerThatClosesGetsWhatItIsOwed(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		_, client, stored, closed := owingUntil(t, readers, func(n *node) {
+			if err := n.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		stored()
+		client.answers()
+		var d packet.Disconnect
+		if err := d.Decode(packet.V5, client.expect(packet.DISCONNECT)); err != nil || d.Reason != packet.ServerShuttingDown {
+			t.Errorf("DISCONNECT %+v: %v", d, err)
+		}
+		<-closed
+	})
+}
+
+// TestABrokerClosesThoughItOwesForEver ends the patience with what a client is owed.
+func TestABrokerClosesThoughItOwesForEver(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	_, client, stored, closed := owingUntil(t, 2, func(n *node) { _ = n.Close(ctx) })
+	end()
+	client.expect(packet.DISCONNECT)
+	stored()
+	<-closed
 }
 
 // TestAClientThatIsSentAwayGetsWhatItIsOwed drains a broker that has acknowledgements to
@@ -68,15 +119,7 @@ func TestAClientThatIsSentAwayGetsWhatItIsOwed(t *testing.T) {
 		client.send(append(m.Append(nil, packet.V5), byte(packet.PINGREQ)<<4, 0))
 		client.expect(packet.PINGRESP)
 		stored()
-		for want := map[uint16]packet.Type{1: packet.PUBACK, 2: packet.PUBREC}; len(want) > 0; {
-			h, body := client.packet()
-			typ := h.Type()
-			var a packet.Ack
-			if err := a.Decode(packet.V5, typ, body); err != nil || want[a.PacketID] != typ || a.Reason.Failed() {
-				t.Fatalf("%v %+v: %v", typ, a, err)
-			}
-			delete(want, a.PacketID)
-		}
+		client.answers()
 		var d packet.Disconnect
 		if err := d.Decode(packet.V5, client.expect(packet.DISCONNECT)); err != nil || d.Reason != packet.ServerMoved || !bytes.Equal(d.Properties.Bytes(packet.ServerReference), []byte("elsewhere:1883")) {
 			t.Errorf("DISCONNECT %+v: %v", d, err)

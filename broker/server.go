@@ -262,11 +262,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.closeAdopted(ctx)
 	defer b.leaveFamily()
 	b.flusher.idle(ctx)
-	t := b.getTurn().begin()
-	for _, c := range b.allConns() {
-		t.stop(c, packet.ServerShuttingDown, "", packet.ServerShuttingDown.String())
-	}
-	b.putTurn(t)
+	b.dismiss(ctx)
 	b.drainConns(ctx)
 	b.publishLastWills(ctx)
 	close(b.closing)
