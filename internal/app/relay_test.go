@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/eclipse/paho.golang/paho"
 
@@ -132,6 +133,60 @@ func TestWhatAClientRetainsIsThereAtAllBridges(t *testing.T) {
 	n[2].Restart(t)
 	sees(n[2], "shut")
 	sees(together(t, url, "d", n[0]), "shut")
+}
+
+// TestWhoSubscribesWhereTheLogIsBehindGetsWhatItBrings has the followers of what is
+// retained hear nothing for some seconds, as from a NATS server that has just come back.
+func TestWhoSubscribesWhereTheLogIsBehindGetsWhatItBrings(t *testing.T) {
+	t.Parallel()
+	url, n := three(t)
+	speaker := n[0].Connect(t, "speaker")
+	retains := func(text string) {
+		publishes(t, speaker, &paho.Publish{Topic: "state/door", Payload: []byte(text), QoS: 1, Retain: true})
+	}
+	retains("1")
+	early := n[1].Connect(t, "early")
+	hears := func(want string, retained bool) {
+		t.Helper()
+		if p := early.Next(t); string(p.Payload) != want || p.Retain != retained {
+			t.Errorf("heard %s (retained: %v), not %s", p.Payload, p.Retain, want)
+		}
+	}
+	eventually.Holds(t, "the bridge has it", func() bool {
+		looking := n[1].Connect(t, "looking")
+		defer looking.Drop()
+		looking.Listen(t, "state/door", "mark")
+		looking.Send(t, "mark", "") // behind what is retained
+		return string(looking.Next(t).Payload) == "1"
+	})
+	silence(t, url, "aibridge-retained")
+	retains("2")
+	early.Listen(t, "state/door")
+	hears("1", true)
+	hears("2", true)
+	retains("3")
+	hears("3", false)
+	retains("")
+	hears("", false)
+}
+
+// silence has all who follow a stream hear nothing, until they notice.
+func silence(t *testing.T, url, stream string) {
+	t.Helper()
+	js := jetStream(t, url)
+	followed, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := followed.ConsumerNames(t.Context())
+	for name := range names.Name() {
+		if _, err := js.PauseConsumer(t.Context(), stream, name, time.Now().Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := names.Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestABridgeThatIsDeclaredDeadIsWaitedForNoMore kills one of three bridges that
