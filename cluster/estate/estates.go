@@ -130,6 +130,16 @@ func (e *Estates) Holds(bridge string) bool {
 	return there && r.Holder == self && bridge != self.ID
 }
 
+// ServedBy is the bridge that serves the sessions of one that has ended; "" if nobody
+// does, or it has its own.
+func (e *Estates) ServedBy(bridge string) string {
+	r, _, there := e.o.Records.Get(bridge)
+	if !there || r.Vacant || !r.adopted(bridge) || !e.living().runs(r.Holder) {
+		return ""
+	}
+	return r.Holder.ID
+}
+
 // A census is who lives.
 type census map[string]cluster.Member
 

@@ -77,6 +77,9 @@ func writePeers(w io.Writer, from string, peers []status.Peer) error {
 		if !p.Open {
 			flow = "no"
 		}
+		if p.ServedBy != "" {
+			flow += ", to " + printable(p.ServedBy)
+		}
 		if p.Since != 0 {
 			since = time.UnixMilli(p.Since).Format("2006-01-02 15:04:05")
 		}
@@ -86,6 +89,9 @@ func writePeers(w io.Writer, from string, peers []status.Peer) error {
 		return err
 	}
 	for _, p := range peers {
+		if p.ServedBy != "" {
+			fmt.Fprintf(w, "%s has ended; %s serves its sessions\n", printable(p.BridgeID), printable(p.ServedBy))
+		}
 		if p.Why != "" {
 			fmt.Fprintf(w, "no direct connection with %s: %s\n", printable(p.BridgeID), printable(p.Why))
 		}

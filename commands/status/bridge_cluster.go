@@ -55,7 +55,8 @@ type Peer struct {
 	Address  string `json:"address,omitempty" doc:"address at which it listens for direct connections, HOST:PORT; absent if one of the two bridges does not"`
 	Since    int64  `json:"since,omitempty" doc:"time at which the direct connection was made, Unix milliseconds; absent if there is none"`
 	Why      string `json:"why,omitempty" doc:"reason why there is no direct connection although both listen; absent if there is one"`
-	Open     bool   `json:"open" doc:"true if messages flow"`
+	Open     bool   `json:"open" doc:"true if messages flow, or there are none: it has accepted something in the last three seconds of those in which something waited"`
+	ServedBy string `json:"served_by,omitempty" doc:"id of the bridge that serves its sessions since it has ended, and gets their messages; absent if it serves them itself, or nobody does yet"`
 	Queued   int    `json:"queued_bytes" doc:"bytes that it has not accepted"`
 	Dropped  uint64 `json:"dropped" doc:"messages of QoS 0 that it did not get because it does not keep up"`
 }

@@ -742,6 +742,7 @@ export interface Commands {
         epoch?: number;
         open: boolean;
         queued_bytes: number;
+        served_by?: string;
         since?: number;
         why?: string;
       })[];

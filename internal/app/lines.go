@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/aibridge/aibridge/cluster/direct"
 	"github.com/aibridge/aibridge/cluster/relay"
@@ -73,6 +74,10 @@ func (r *relaying) closeLines() {
 	}
 }
 
+// unanswered is the time after which messages to a bridge that accepts none of them do
+// not flow.
+const unanswered = 3 * time.Second
+
 // show lists the lines to the other bridges; none for a bridge that works alone.
 func (r *relaying) show() []status.Peer {
 	if r == nil {
@@ -86,7 +91,7 @@ func (r *relaying) show() []status.Peer {
 	}
 	var all []status.Peer
 	for _, p := range r.Peers() {
-		shown := status.Peer{BridgeID: p.ID, Epoch: p.Epoch, By: status.OverNATS, Open: p.Open, Queued: p.Queued, Dropped: p.Dropped}
+		shown := status.Peer{BridgeID: p.ID, Epoch: p.Epoch, By: status.OverNATS, ServedBy: r.estates.ServedBy(p.ID), Open: p.Open && p.Lag < unanswered, Queued: p.Queued, Dropped: p.Dropped}
 		if l, wanted := lines[p.ID]; wanted {
 			shown.Address, shown.Why = l.Address, l.Why
 			if l.Direct {

@@ -110,10 +110,37 @@ func ways(t *testing.T, c *bridgetest.Raw) map[string]way {
 }
 
 type way struct {
-	By      string `json:"by"`
-	Address string `json:"address"`
-	Why     string `json:"why"`
-	Open    bool   `json:"open"`
+	By       string `json:"by"`
+	Address  string `json:"address"`
+	Why      string `json:"why"`
+	Open     bool   `json:"open"`
+	ServedBy string `json:"served_by"`
+}
+
+// TestADeadBridgeIsShownWithWhoServesItsSessions kills a bridge that has a kept session,
+// so that messages for it flow on, to another bridge.
+func TestADeadBridgeIsShownWithWhoServesItsSessions(t *testing.T) {
+	t.Parallel()
+	url, n := three(t)
+	sleeper := n[2].Connect(t, "sleeper", kept)
+	sleeper.Listen(t, "news")
+	sleeper.Drop()
+	asker := n[0].Caller(t, "asker")
+	if c := ways(t, asker)["c"]; !c.Open || c.ServedBy != "" {
+		t.Errorf("of a bridge that lives it is shown %+v", c)
+	}
+	verdict(t, url, "c")
+	_ = n[2].Ended(t)
+	var c way
+	eventually.Holds(t, "another bridge serves its sessions", func() bool {
+		c = ways(t, asker)["c"]
+		return c.Open && (c.ServedBy == "a" || c.ServedBy == "b")
+	}, &c)
+	n[2].Restart(t)
+	eventually.Holds(t, "it serves them itself", func() bool {
+		c = ways(t, asker)["c"]
+		return c.Open && c.ServedBy == ""
+	}, &c)
 }
 
 // TestMessagesGoDirectlyBetweenBridgesThatListen cuts the line of two bridges while
