@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
@@ -15,7 +16,7 @@ func TestMessagesArePublishedForClients(t *testing.T) {
 		durable := func(o *Options) { o.Journal = journal }
 		n := startNode(t, readers, durable)
 		handled := make(chan string, 8)
-		n.Handle("a/#", func(p *Publication) { handled <- p.Client.ID + " " + string(p.Payload) })
+		n.Handle("a/#", func(p *Publication) { handled <- fmt.Sprint(p.Client.ID, " ", string(p.Payload), " ", p.Absent) })
 		n.Inspect("a/#", func(i *Inspection) Verdict {
 			if string(i.Payload) == "bad" {
 				return Verdict{Reason: byte(packet.PayloadFormatInvalid), Text: "bad"}
@@ -41,10 +42,15 @@ func TestMessagesArePublishedForClients(t *testing.T) {
 		if v := say("a/b", "good", true); !v.Allowed() {
 			t.Errorf("refused: %+v", v)
 		}
-		if got := <-handled; got != "away good" {
+		if got := <-handled; got != "away good true" {
 			t.Errorf("handled %q", got)
 		}
 		hears.take("good")
+		n.connect(5, "self").publish(said("a/d", "own", 1))
+		if got := <-handled; got != "self own false" {
+			t.Errorf("handled %q", got)
+		}
+		hears.take("own")
 		n.leave(hears, "hears")
 		if v := say("a/c", "later", false); !v.Allowed() {
 			t.Errorf("refused: %+v", v)

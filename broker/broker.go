@@ -53,6 +53,10 @@ type Publication struct {
 
 	At int64 // it was read, steady
 
+	// Absent says that the client is not the one that sends it now, and may be gone: it
+	// is a Will, or is published in the client's name.
+	Absent bool
+
 	turn  *turn // while handlers see it
 	taken bool
 }

@@ -66,6 +66,7 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 	t.publication.HearsMore = false
 	if seen {
 		t.publication.Client, t.publication.turn, t.publication.taken, t.publication.At = client, t, false, t.now
+		t.publication.Absent = t.publisher == nil
 		t.show(&t.publication.Message)
 		for _, fn := range r.handlers {
 			fn(&t.publication)

@@ -56,6 +56,10 @@ func (t *Topics) announcement(p *broker.Publication) {
 		t.Log.Info("an MCP server's announcement is refused", "client", p.Client.ID, "space", p.Client.Principal().Home(), "server_name", at.name, "reason", v.Text)
 		p.Take()(v)
 	}
+	if p.Absent { // nobody would take back what a client that is gone announces
+		refuse(broker.NotAuthorized("a server announces itself while it is connected"))
+		return
+	}
 	if !p.Retain {
 		refuse(broker.NotAuthorized("the presence of a server must be retained"))
 		return

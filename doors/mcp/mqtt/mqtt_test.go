@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/leaks"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -61,6 +63,33 @@ func TestNamesOfToolsAreMadeOfServerNames(t *testing.T) {
 		if got := toolsName(from); got != want {
 			t.Errorf("%q makes %q", from, got)
 		}
+	}
+}
+
+// anything may be published.
+type anything struct{}
+
+func (anything) MayPublish(*broker.Client, string, bool) broker.Verdict { return broker.Verdict{} }
+func (anything) MaySubscribe(*broker.Client, string) broker.Verdict     { return broker.Verdict{} }
+
+// What is published in the name of a client that may be gone, such as its Will, announces
+// no server: nobody would take it back.
+func TestWhoIsGoneAnnouncesNothing(t *testing.T) {
+	t.Parallel()
+	b, err := broker.New(broker.Options{
+		Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) { return nil, errGone },
+		Permissions:  anything{}, SysInterval: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close(t.Context()) }()
+	top := Open(Options{Servers: new(servers.Service), Log: slog.New(slog.DiscardHandler)}, b.Handle)
+	v, _ := b.PublishFor(broker.NewClient("esp", &protocol.Principal{ID: "esp"}), protocol.Message{
+		Topic: "$mcp-server/presence/esp/lamp", Retain: true, Payload: []byte(`{"jsonrpc":"2.0","method":"notifications/server/online","params":{}}`),
+	})
+	if !v.Allowed() || len(top.devices) > 0 {
+		t.Errorf("%+v, %d devices", v, len(top.devices))
 	}
 }
 

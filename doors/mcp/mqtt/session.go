@@ -28,6 +28,8 @@ func (t *Topics) call(p *broker.Publication) {
 	}
 	settle := p.Take()
 	switch {
+	case p.Absent: // nobody would end the session of a client that is gone
+		settle(broker.NotAuthorized("a session is begun by a client that is connected"))
 	case !t.serves(&at):
 		settle(broker.NotAuthorized("the bridge is no server of that name"))
 	case methodOf(p.Payload) != "initialize":
