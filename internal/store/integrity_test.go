@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -227,4 +228,53 @@ func TestADeadlineBoundsAWrite(t *testing.T) {
 	defer cancel()
 	_, err := things.Put(ctx, "a", &thing{})
 	wantCode(t, err, protocol.StoreUnavailable)
+}
+
+// TestAKeyThatChangesMeanwhileIsNotLost counts a registry that was read up to a revision,
+// without the key that the next one has replaced: it is read again. It is a loss once the
+// registry has no more than was read.
+func TestAKeyThatChangesMeanwhileIsNotLost(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	before := open(t, n, Options{})
+	things := NewTable[thing](before, "thing")
+	load(t, before)
+	for _, key := range []string{"a", "b", "c", "a"} {
+		if _, err := things.Put(t.Context(), key, &thing{Name: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before.Close()
+	s := open(t, n, Options{}) // which follows nothing, and so counts nothing by itself
+	NewTable[thing](s, "thing")
+	v := s.view
+	counts := func(revision uint64, keys int) {
+		t.Helper()
+		if err := s.storeTally(&tally{Version: tallySchema, Revision: revision, Keys: map[string]int{"thing": keys}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record, err := encodeRecord(&thing{Name: "any"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range []string{"b", "c"} {
+		if err := v.tables["thing"].put(key, uint64(i+2), record, 1, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts(3, 3)
+	if err := v.checkTally(t.Context(), 3); !errors.Is(err, errMoved) {
+		t.Errorf("read up to 3: %v", err)
+	}
+	if err := v.tables["thing"].put("a", 4, record, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.checkTally(t.Context(), 4); err != nil {
+		t.Errorf("read up to 4: %v", err)
+	}
+	counts(4, 4)
+	var broken *integrityError
+	if err := v.checkTally(t.Context(), 4); !errors.As(err, &broken) {
+		t.Errorf("a key is lost: %v", err)
+	}
 }

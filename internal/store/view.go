@@ -48,6 +48,7 @@ type view struct {
 	// The rest is the following goroutine's.
 	round   uint32
 	created time.Time // identity of the stream in the last round
+	lacks   time.Time // since when what is read lacks keys; zero if it never did
 	unknown map[string]bool
 	damaged map[string]*integrityError // by subject
 }
@@ -251,11 +252,6 @@ func (v *view) checkTally(ctx context.Context, last uint64) error {
 	if t == nil || err != nil {
 		return err
 	}
-	if t.Revision > last {
-		if err := v.awaitBeyond(ctx, last); err != nil {
-			return err
-		}
-	}
 	missing := t.missing(last, func(table string) (int, bool) {
 		f, known := v.tables[table]
 		if !known {
@@ -265,6 +261,11 @@ func (v *view) checkTally(ctx context.Context, last uint64) error {
 	})
 	if missing == 0 && last >= t.Revision {
 		return nil
+	}
+	if last < t.Revision || v.mayBeBehind() {
+		if err := v.awaitBeyond(ctx, last); err != nil {
+			return err
+		}
 	}
 	err = &integrityError{
 		subject:  v.store.names.registry,
@@ -276,6 +277,17 @@ func (v *view) checkTally(ctx context.Context, last uint64) error {
 		return nil
 	}
 	return err
+}
+
+// mayBeBehind reports whether keys can be missing because servers are not equally far: one
+// that has applied the next change of a key does not deliver the one before, while the one
+// that leads, and says where the registry ends, has yet to apply it. A loss is not put down
+// to that for long.
+func (v *view) mayBeBehind() bool {
+	if v.lacks.IsZero() {
+		v.lacks = time.Now()
+	}
+	return time.Since(v.lacks) < applying
 }
 
 // applying is the time that the server that has just been elected to lead the registry
