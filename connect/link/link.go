@@ -45,6 +45,13 @@ type Record struct {
 	There  []string         `json:"remote,omitempty"` // filters of its session at the remote broker
 	Client string           `json:"client,omitempty"` // client id there
 	URL    string           `json:"url,omitempty"`    // URL of the remote broker
+	Rules  *Rules           `json:"rules,omitempty"`  // of a guided link
+}
+
+// Rules are those of both directions.
+type Rules struct {
+	Out []Rule `json:"out,omitempty"`
+	In  []Rule `json:"in,omitempty"`
 }
 
 // A State is the state of a link's connection.
@@ -74,6 +81,9 @@ type Link struct {
 	anew    bool            // the session has begun since the remote broker was connected
 	counts  map[tally]uint64
 	lost    uint64 // connections
+	given   *Rules // that a guided link has not taken yet, nil without any
+
+	guide chan struct{} // tells the link of given rules
 }
 
 type refusals []string
@@ -82,6 +92,7 @@ func newLink(s *Service, c *Config) *Link {
 	return &Link{
 		config: *c, service: s, state: Connecting, since: time.Now(),
 		last: map[bool]string{}, fresh: map[string]bool{}, counts: map[tally]uint64{},
+		guide: make(chan struct{}, 1),
 	}
 }
 
@@ -94,19 +105,27 @@ const (
 // run keeps the link connected until ctx ends.
 func (l *Link) run(ctx context.Context) {
 	pause := l.service.pause
+	l.remember()
 	for ctx.Err() == nil {
-		began := time.Now()
-		err := l.connect(ctx)
+		if !l.directed(ctx) {
+			break
+		}
+		began, before := time.Now(), l.carried()
+		err, anew := l.follow(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if time.Since(began) > lastPause {
+		if anew {
+			continue
+		}
+		if time.Since(began) > lastPause || l.carried() > before {
 			pause = l.service.pause
 		}
 		wait := pause/2 + rand.N(pause) // not all bridges at once
 		l.fails(err, wait)
 		select {
 		case <-time.After(wait):
+		case <-l.guide:
 		case <-ctx.Done():
 		}
 		pause = min(2*pause, lastPause)
@@ -180,8 +199,8 @@ func (l *Link) fetch(ctx context.Context, who *protocol.Principal) (Session, err
 func (l *Link) newRelay(there *side, answer *packet.Connack) *relay {
 	r := &relay{
 		link: l, there: there, mark: l.service.Mark, other: markOf(&answer.Properties),
-		out:     way{rules: l.config.Out, outbound: true, reserved: l.service.Root},
-		in:      way{rules: l.config.In, reserved: l.service.Root},
+		out:     way{rules: l.config.Out, outbound: true, reserved: l.reserved()},
+		in:      way{rules: l.config.In, reserved: l.reserved()},
 		qos:     byte(answer.Properties.Number(packet.MaximumQoS, 2)),
 		retains: answer.Properties.Number(packet.RetainAvailable, 1) == 1,
 		silence: time.Duration(cmp.Or(l.config.KeepAlive, defaultKeepAlive)) * time.Second,
@@ -203,7 +222,7 @@ func (l *Link) subscribe(ctx context.Context, r *relay, before *Record, had []st
 	}); err != nil {
 		return err
 	}
-	record := &Record{Space: l.home(), There: r.in.filters(), Client: l.clientThere(), URL: l.config.URL}
+	record := &Record{Space: l.home(), There: r.in.filters(), Client: l.clientThere(), URL: l.config.URL, Rules: l.kept()}
 	if before != nil && present && before.Client == record.Client && before.URL == record.URL {
 		if err := unsubscribe(r.there, before.There, record.There); err != nil {
 			return err
@@ -435,6 +454,13 @@ func (l *Link) count(outbound bool, outcome string) {
 	l.counts[tally{outbound, outcome}]++
 	l.mu.Unlock()
 	l.service.metrics.count(l.config.Name, outbound, outcome)
+}
+
+// carried is the number of messages carried in both directions.
+func (l *Link) carried() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts[tally{true, outcomeCarried}] + l.counts[tally{false, outcomeCarried}]
 }
 
 func levelName(level byte) string {

@@ -40,6 +40,10 @@ type Config struct {
 
 	Out []Rule `yaml:"out" doc:"messages that go to the remote broker"`
 	In  []Rule `yaml:"in" doc:"messages that come from the remote broker"`
+
+	// Guided links are those of another part of the bridge, which gives them their
+	// rules by [Service.Carry], also for the bridge's own topics. They are in no file.
+	Guided bool `yaml:"-"`
 }
 
 // A Rule carries messages in one direction. Their topic begins with one prefix

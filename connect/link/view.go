@@ -81,10 +81,11 @@ func (l *Link) look() (View, Session) {
 // full is the link with all that is known of it.
 func (l *Link) full() GetResult {
 	view, session := l.look()
+	rules := l.rules()
 	result := GetResult{
 		View: view, ClientID: l.id(), RemoteID: l.clientThere(), Version: levelName(l.config.level()),
 		Inflight: session.Inflight, Queued: session.Queued, Bytes: session.Bytes,
-		Out: viewsOf(l.config.Out), In: viewsOf(l.config.In), Counts: []Count{}, Refused: []string{},
+		Out: viewsOf(rules.Out), In: viewsOf(rules.In), Counts: []Count{}, Refused: []string{},
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
@@ -20,11 +21,13 @@ const TagSite = "site"
 type shown struct {
 	site   *Site
 	centre *client.Client
-	told   map[protocol.AgentID]*told // by the id here
-	swept  bool                       // nothing is left there of an earlier run
-
-	caps      map[protocol.CapID]*shownCap // by the id here
-	sweptCaps bool                         // as swept
+	told   map[protocol.AgentID]*told   // by the id here
+	caps   map[protocol.CapID]*shownCap // by the id here
+	swept  struct {
+		agents bool      // nothing is left there of an earlier run
+		caps   time.Time // when those there were looked at
+	}
+	carried []protocol.CapID // Caps whose messages are carried, nil until that is said
 }
 
 // told is an agent as it is registered at the centre.
@@ -64,11 +67,11 @@ func (x *shown) settle(ctx context.Context) error {
 		delete(x.told, id)
 	}
 	x.site.counts(len(x.told))
-	if !x.swept {
+	if !x.swept.agents {
 		if err := x.sweep(ctx, here); err != nil {
 			return err
 		}
-		x.swept = true
+		x.swept.agents = true
 	}
 	return x.settleCaps(ctx, here)
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
@@ -15,9 +16,10 @@ import (
 
 // A shownCap is a Cap as it is declared at the centre.
 type shownCap struct {
-	said   string                      // how it and its groups were described, "" if not all was taken
-	groups map[protocol.GroupID]string // how each group was described
-	values map[valueKey]uint64         // that the centre has, by the revision here
+	declared bool
+	said     string                      // how it and its groups were described, "" if not all was taken
+	groups   map[protocol.GroupID]string // how each group was described
+	values   map[valueKey]uint64         // that the centre has, by the revision here
 }
 
 // A valueKey names a value of a Cap's groups.
@@ -29,6 +31,9 @@ type valueKey struct {
 // settleCaps has the centre know the Caps of this bridge, with their groups. As with
 // agents, the error is that the centre, or this bridge, does not answer.
 func (x *shown) settleCaps(ctx context.Context, agents map[protocol.AgentID]*agent) error {
+	if len(x.site.Caps) == 0 {
+		return nil
+	}
 	here, err := x.site.caps(ctx, agents)
 	if err != nil {
 		return err
@@ -43,22 +48,44 @@ func (x *shown) settleCaps(ctx context.Context, agents map[protocol.AgentID]*age
 		}
 		x.site.complain(x.capName(id), err)
 	}
+	x.carry()
 	return nil
 }
 
-// sweepCaps removes Caps at the centre that are not here any more, those of earlier
-// runs once.
-func (x *shown) sweepCaps(ctx context.Context, here map[protocol.CapID]*channel) error {
-	left := maps.Clone(x.caps)
-	if left == nil {
-		left = map[protocol.CapID]*shownCap{}
-	}
-	if !x.sweptCaps {
-		if err := x.eachCapThere(ctx, func(id protocol.CapID) { left[id] = nil }); err != nil {
-			return err
+// carry has the messages of the Caps carried that the centre has.
+func (x *shown) carry() {
+	declared := []protocol.CapID{}
+	for _, id := range slices.Sorted(maps.Keys(x.caps)) {
+		if x.caps[id].declared {
+			declared = append(declared, id)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(left)) {
+	if x.carried == nil || !slices.Equal(declared, x.carried) {
+		x.site.Carry(declared)
+		x.carried = declared
+	}
+}
+
+// sweepCaps removes Caps at the centre that are not here any more, and notes those that
+// somebody has removed there, so that they are declared again. It asks the centre when a
+// Cap is gone, and now and then.
+func (x *shown) sweepCaps(ctx context.Context, here map[protocol.CapID]*channel) error {
+	gone := len(x.caps)
+	maps.DeleteFunc(x.caps, func(id protocol.CapID, _ *shownCap) bool { return here[id] == nil })
+	if gone > len(x.caps) {
+		x.swept.caps = time.Time{}
+		if x.carried != nil {
+			x.carry() // not theirs any more, before the centre ends the subscriptions
+		}
+	}
+	if time.Since(x.swept.caps) < lookEvery {
+		return nil
+	}
+	there := map[protocol.CapID]bool{}
+	if err := x.eachCapThere(ctx, func(id protocol.CapID) { there[id] = true }); err != nil {
+		return err
+	}
+	for id := range there {
 		if here[id] != nil {
 			continue
 		}
@@ -67,9 +94,14 @@ func (x *shown) sweepCaps(ctx context.Context, here map[protocol.CapID]*channel)
 			return err
 		}
 		x.site.complain(x.capName(id), nil)
-		delete(x.caps, id)
 	}
-	x.sweptCaps = true
+	for id := range x.caps {
+		if !there[id] {
+			delete(x.caps, id)
+			x.carried = nil
+		}
+	}
+	x.swept.caps = time.Now()
 	return nil
 }
 
@@ -115,6 +147,7 @@ func (x *shown) tellCap(ctx context.Context, c *channel) error {
 	if err := x.declare(ctx, c); err != nil {
 		return err
 	}
+	t.declared = true
 	if c.Status == active { // of any other nothing changes
 		if err := x.tellGroups(ctx, t, c); err != nil {
 			return err

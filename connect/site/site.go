@@ -36,7 +36,10 @@ type Options struct {
 	// dev.
 	Authenticate func(ctx context.Context, key string) (*protocol.Principal, error)
 	// Reported is the state that an agent has reported of a skill.
-	Reported   func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool)
+	Reported func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool)
+	// Carry has the messages of some Caps carried to the centre and from it, and of no
+	// others. It does not block.
+	Carry      func(caps []protocol.CapID)
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands/status"
@@ -29,7 +30,7 @@ func newLinks(s *state, d *domains, ring *security.Keyring) *link.Service {
 		holder = linkHolder{s, d.relay}
 	}
 	service := link.New(link.Options{
-		Links: s.config.Links, Records: store.NewTable[link.Record](s.Store, "link"),
+		Links: append(slices.Clone(s.config.Links), centreLinks(&s.config.Sites.Join)...), Records: store.NewTable[link.Record](s.Store, "link"),
 		Authenticate: func(ctx context.Context, key string) (*protocol.Principal, error) {
 			return d.identities.authenticator.Header(ctx, linkDoor, http.Header{}, key)
 		},

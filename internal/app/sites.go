@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands/status"
+	"github.com/aibridge/aibridge/connect/link"
 	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -20,7 +21,8 @@ func joinCentre(s *state, d *domains) {
 	if s.config.Sites.Join.Name == "" {
 		return
 	}
-	joined := site.New(site.Options{
+	var joined *site.Site
+	joined = site.New(site.Options{
 		Join: s.config.Sites.Join, Have: s.config.Sites.Have,
 		Router: func() site.Router { return s.promised.router.value() },
 		Authenticate: func(ctx context.Context, key string) (*protocol.Principal, error) {
@@ -29,6 +31,7 @@ func joinCentre(s *state, d *domains) {
 		Reported: func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool) {
 			return d.shadows.Reported(space, agent, skill)
 		},
+		Carry:      func(caps []protocol.CapID) { d.links.Carry(centreLink, capRules(s.topics, joined.Name, caps)) },
 		Registerer: s.metrics, Log: s.log,
 	})
 	d.skills.OnChange(func(string, *registry.SkillRecord, *registry.SkillRecord) { joined.Stir() })
@@ -38,6 +41,33 @@ func joinCentre(s *state, d *domains) {
 		}
 	})
 	s.promised.site.keep(joined)
+}
+
+// centreLink is the name of the link by which messages of Caps go to the centre and
+// come from it.
+const centreLink = "site"
+
+// centreLinks are the links to the centre of this bridge: one if it is a site that shows
+// Caps.
+func centreLinks(j *site.Join) []link.Config {
+	if j.Name == "" || len(j.Caps) == 0 {
+		return nil
+	}
+	return []link.Config{{
+		Name: centreLink, URL: j.URL, Password: j.Key, CA: j.CA, Principal: j.Principal, ClientID: "site-" + j.Name + ".caps", Guided: true,
+	}}
+}
+
+// capRules carry the messages of a site's Caps in both directions, with the QoS that they
+// have.
+func capRules(here protocol.Topics, site string, caps []protocol.CapID) link.Rules {
+	there := protocol.NewTopics("")
+	var rules link.Rules
+	for _, id := range caps {
+		r := link.Rule{Topic: "#", Local: here.CapMessage(id, ""), Remote: there.CapMessage(protocol.CapID(site+"."+string(id)), ""), QoS: 2}
+		rules.Out, rules.In = append(rules.Out, r), append(rules.In, r)
+	}
+	return rules
 }
 
 // showCaps has a site show the Caps of this bridge, too, and follow their changes.

@@ -195,6 +195,9 @@ func (c *Config) Check(known *commands.Set) error {
 	queue.CheckQueues(c.Queues, fail)
 	link.Check(c.Links, c.Root, c.Dev, fail)
 	c.Sites.Check(c.Dev, fail)
+	if len(c.Sites.Join.Caps) > 0 && slices.ContainsFunc(c.Links, func(l link.Config) bool { return l.Name == "site" }) {
+		fail(`links: "site" is the name of the link to the centre of sites.join`)
+	}
 	c.Approvals.Check(fail)
 	c.Telemetry.Check(fail)
 	c.Chat.Check(fail)
