@@ -112,16 +112,26 @@ func thingOf(topics protocol.Topics, filter string) string {
 	return family + "/" + id
 }
 
+// thing is the thing that a subscription is about: also one by which messages of other
+// topics are lent.
+func (s *server) thing(filter string) string {
+	topics := s.broker.Inner(filter)
+	if rules, ok := s.rulesOf(topics).(interface{ About(filter string) string }); ok {
+		topics = rules.About(topics)
+	}
+	return thingOf(s.topics, topics)
+}
+
 // joined notes a subscription. One that is not allowed by now - the right to
 // it went in this moment - is ended.
 func (s *server) joined(c *broker.Client, filter string) {
-	s.subscriptions.add(thingOf(s.topics, s.broker.Inner(filter)), c, filter)
+	s.subscriptions.add(s.thing(filter), c, filter)
 	s.judge(subscription{c, filter})
 }
 
 // left forgets a subscription.
 func (s *server) left(c *broker.Client, filter string) {
-	s.subscriptions.remove(thingOf(s.topics, s.broker.Inner(filter)), c, filter)
+	s.subscriptions.remove(s.thing(filter), c, filter)
 }
 
 // ReviewCap ends the subscriptions to the topics of a Cap of those who may not
