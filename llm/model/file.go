@@ -21,7 +21,10 @@ type File struct {
 	history history
 	log     *slog.Logger
 
+	anyway time.Duration // between looks without a notification
+
 	seen   [sha256.Size]byte // of the working version
+	keys   []string          // files with keys that the last version which could be read names
 	failed string            // last error, which was logged
 }
 
@@ -34,7 +37,7 @@ const (
 // history. A faulty configuration is an error, since there is no earlier one at the
 // start.
 func OpenFile(s *Service, path, historyDir string) (*File, error) {
-	f := &File{service: s, path: path, history: history{historyDir}, log: s.opts.Log}
+	f := &File{service: s, path: path, history: history{historyDir}, log: s.opts.Log, anyway: lookAnyway}
 	if err := f.load(); err != nil {
 		return nil, err
 	}
@@ -44,16 +47,22 @@ func OpenFile(s *Service, path, historyDir string) (*File, error) {
 // Run follows changes of the file until ctx ends.
 func (f *File) Run(ctx context.Context) error {
 	var changed chan fsnotify.Event
-	if watcher, err := fsnotify.NewWatcher(); err != nil {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
 		f.log.Warn("the configuration of models is looked at from time to time only", "error", err)
 	} else {
 		defer func() { _ = watcher.Close() }()
-		if err := watcher.Add(filepath.Dir(f.path)); err != nil { // the file is often replaced by another
-			f.log.Warn("the configuration of models is looked at from time to time only", "error", err)
-		}
 		changed = watcher.Events
 	}
-	anyway := time.NewTicker(lookAnyway)
+	watched := make(map[string]bool)
+	look := func() {
+		f.watch(watcher, watched)
+		f.Reload()
+		if f.watch(watcher, watched) { // something there may have changed before
+			f.Reload()
+		}
+	}
+	anyway := time.NewTicker(f.anyway)
 	defer anyway.Stop()
 	settled := time.NewTimer(0) // for changes before the watch
 	defer settled.Stop()
@@ -68,11 +77,31 @@ func (f *File) Run(ctx context.Context) error {
 			}
 			settled.Reset(settleFor)
 		case <-settled.C:
-			f.Reload()
+			look()
 		case <-anyway.C:
-			f.Reload()
+			look()
 		}
 	}
+}
+
+// watch has a watcher notify of the folders of the file and of the keys, but for those that
+// are watched already, and reports whether there was any: files are often replaced by
+// others. There may be no watcher.
+func (f *File) watch(w *fsnotify.Watcher, watched map[string]bool) (added bool) {
+	if w == nil {
+		return false
+	}
+	for _, path := range append([]string{f.path}, f.keys...) {
+		folder := filepath.Dir(path)
+		if watched[folder] {
+			continue
+		}
+		watched[folder], added = true, true
+		if err := w.Add(folder); err != nil {
+			f.log.Warn("a folder of the configuration of models is looked at from time to time only", "folder", folder, "error", err)
+		}
+	}
+	return added
 }
 
 // Reload configures the service by the current contents of the file. A fault is logged,
@@ -101,8 +130,10 @@ func (f *File) load() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
+	f.keys = nil
 	for _, p := range config.Providers {
 		if p.KeyFile != "" {
+			f.keys = append(f.keys, p.KeyFile)
 			key, _ := readFile(p.KeyFile) // an error appears when the key is used
 			_, _ = fmt.Fprintf(sum, "\x00%x", sha256.Sum256(key))
 		}

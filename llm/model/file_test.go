@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/llm/wire/openai"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 )
 
@@ -159,6 +161,47 @@ func TestAFileIsFollowedWhileItChanges(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("it is not")
 		}
+	}
+}
+
+// TestAKeyInAnotherFolderIsFollowed replaces the key of a provider, which lies where
+// secrets are, as they are replaced: by another file. Nothing looks without a notification.
+func TestAKeyInAnotherFolderIsFollowed(t *testing.T) {
+	f, secrets := newFolder(t), t.TempDir()
+	key := filepath.Join(secrets, "key")
+	replace := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(key+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(key+".new", key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("k1")
+	f.models("one")
+	s, file := f.open()
+	file.anyway = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = file.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	f.write("llm.yaml", strings.NewReplacer("NAME", "two", "KEY", key).Replace(someFile))
+	shows := func(want string) func() bool {
+		return func() bool {
+			providers := s.catalog.Load().providers
+			if len(providers) == 0 { // the file is being written
+				return false
+			}
+			here, ok := providers[0].Provider.(*openai.Provider)
+			return ok && here.Client.Header.Get("Authorization") == "Bearer "+want
+		}
+	}
+	for n := range 3 {
+		want := "k" + strconv.Itoa(n+1)
+		replace(want)
+		eventually.Holds(t, "the key is "+want, shows(want))
 	}
 }
 
