@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -26,7 +27,9 @@ func TestMessagesArePublishedForClients(t *testing.T) {
 		away := NewClient("away", &protocol.Principal{ID: "user:", Space: protocol.DefaultSpace})
 		say := func(topic, payload string, retain bool) Verdict {
 			v, stored := n.PublishFor(away, protocol.Message{Topic: topic, Payload: []byte(payload), QoS: 1, Retain: retain})
-			stored(t.Context())
+			if err := stored(t.Context()); err != nil {
+				t.Error(err)
+			}
 			return v
 		}
 		hears := n.connect(5, "hears", kept)
@@ -66,5 +69,34 @@ func TestMessagesArePublishedForClients(t *testing.T) {
 		late := n.connect(5, "late")
 		late.subscribe("a/b", 0)
 		late.take("good")
+	})
+}
+
+// What a handler holds is stored when the handler says so, and not if that fails.
+func TestAMessageForAClientIsStoredOnceItsHandlerHasStoredIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := startNode(t, readers, func(o *Options) { o.Journal = new(MemoryJournal) })
+		defer n.stop()
+		held := make(chan func(Verdict), 1)
+		n.Handle("jobs/#", func(p *Publication) { held <- p.Hold() })
+		away := NewClient("away", &protocol.Principal{ID: "user:", Space: protocol.DefaultSpace})
+		for _, qos := range []byte{0, 1} {
+			for reason, want := range map[packet.Reason]protocol.Code{packet.Success: "", packet.ImplementationSpecific: protocol.StoreUnavailable} {
+				v, stored := n.PublishFor(away, protocol.Message{Topic: "jobs/1", QoS: qos})
+				if !v.Allowed() {
+					t.Errorf("refused: %+v", v)
+				}
+				settle := <-held
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := stored(ended); err == nil {
+					t.Error("stored before the handler says so")
+				}
+				settle(Verdict{Reason: byte(reason)})
+				if err := stored(t.Context()); protocol.CodeOf(err) != want {
+					t.Errorf("after %s: %v", reason, err)
+				}
+			}
+		}
 	})
 }

@@ -72,7 +72,7 @@ const (
 // A Server is the broker.
 type Server interface {
 	Handle(filter string, fn func(*broker.Publication))
-	PublishFor(client *broker.Client, m protocol.Message) (v broker.Verdict, stored func(context.Context))
+	PublishFor(client *broker.Client, m protocol.Message) (v broker.Verdict, stored func(context.Context) error)
 }
 
 // Options configure a [Keeper]. All are needed.
@@ -289,10 +289,13 @@ func (k *Keeper) await(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
+// again is the time after which a message is published again that was not stored.
+const again = 5 * time.Second
+
 // publish publishes messages, and removes their records once what the messages left
 // is stored: a bridge that dies between the two publishes them again.
 func (k *Keeper) publish(ctx context.Context, keys []string) error {
-	stored := func(context.Context) {}
+	stored := make(map[string]func(context.Context) error, len(keys))
 	for _, key := range keys {
 		m, _, ok := k.Table.Get(key)
 		if !ok {
@@ -308,10 +311,18 @@ func (k *Keeper) publish(ctx context.Context, keys []string) error {
 			k.drop(m, v.Text)
 			continue
 		}
-		stored = done
+		stored[key] = done
 	}
-	stored(ctx)
 	for _, key := range keys {
+		if done := stored[key]; done != nil {
+			if err := done(ctx); ctx.Err() != nil {
+				return ctx.Err()
+			} else if err != nil {
+				k.Log.Warn("a delayed message is published again", "key", key, "error", err)
+				k.postpone(key)
+				continue
+			}
+		}
 		if err := k.Table.Delete(ctx, key, 0); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -322,6 +333,13 @@ func (k *Keeper) publish(ctx context.Context, keys []string) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// postpone has a message published again.
+func (k *Keeper) postpone(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.waiting.add(item{time.Now().Add(again).UnixMilli(), key})
 }
 
 func (k *Keeper) drop(m *Message, reason string) {

@@ -63,17 +63,17 @@ func FuzzParse(f *testing.F) {
 type server struct {
 	mu   sync.Mutex
 	said []string
-	wait func(context.Context)
+	wait func(context.Context) error
 }
 
 func (s *server) Handle(string, func(*broker.Publication)) {}
 
-func (s *server) PublishFor(c *broker.Client, m protocol.Message) (broker.Verdict, func(context.Context)) {
+func (s *server) PublishFor(c *broker.Client, m protocol.Message) (broker.Verdict, func(context.Context) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.said = append(s.said, c.ID+" "+m.Topic+" "+string(m.Payload))
 	if m.Topic == "forbidden" {
-		return broker.NotAuthorized("not your topic"), func(context.Context) {}
+		return broker.NotAuthorized("not your topic"), stored
 	}
 	return broker.Verdict{}, s.wait
 }
@@ -83,6 +83,9 @@ func (s *server) heard() []string {
 	defer s.mu.Unlock()
 	return slices.Clone(s.said)
 }
+
+// stored says that what a message left is stored.
+func stored(context.Context) error { return nil }
 
 var ann = grant.Grant{ID: "ann", Space: protocol.DefaultSpace}
 
@@ -103,7 +106,7 @@ func put(t *testing.T, table *recordstest.Memory[Message], key string, after tim
 func TestMessagesArePublishedWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, table := &server{wait: func(context.Context) {}}, recordstest.New[Message]()
+		s, table := &server{wait: stored}, recordstest.New[Message]()
 		put(t, table, "4", time.Hour, "x")
 		k := open(s, table)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -146,11 +149,11 @@ func TestARecordStaysUntilItsMessageIsStored(t *testing.T) {
 		table := recordstest.New[Message]()
 		put(t, table, "1", 0, "x")
 		ctx, cancel := context.WithCancel(t.Context())
-		dying := &server{wait: func(context.Context) { cancel() }}
+		dying := &server{wait: func(ctx context.Context) error { cancel(); return ctx.Err() }}
 		if err := open(dying, table).Run(ctx); err != nil || len(dying.heard()) != 1 || table.Len() != 1 {
 			t.Errorf("%v, %v, %d left", err, dying.heard(), table.Len())
 		}
-		next := &server{wait: func(context.Context) {}}
+		next := &server{wait: stored}
 		ctx, cancel = context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- open(next, table).Run(ctx) }()
@@ -163,10 +166,40 @@ func TestARecordStaysUntilItsMessageIsStored(t *testing.T) {
 	})
 }
 
+// What is not stored where it belongs is published again.
+func TestAMessageThatIsNotStoredIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table, failures := recordstest.New[Message](), 2
+		put(t, table, "1", 0, "x")
+		s := &server{wait: func(context.Context) error {
+			if failures--; failures >= 0 {
+				return errors.New("the store is away")
+			}
+			return nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- open(s, table).Run(ctx) }()
+		time.Sleep(again)
+		synctest.Wait()
+		if len(s.heard()) != 2 || table.Len() != 1 {
+			t.Errorf("%v, %d left", s.heard(), table.Len())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(s.heard()) != 3 || table.Len() != 0 {
+			t.Errorf("%v, %d left", s.heard(), table.Len())
+		}
+		cancel()
+		<-done
+	})
+}
+
 // What somebody left whose credential was revoked meanwhile is not published.
 func TestRevokedPublishersAreNotHeard(t *testing.T) {
 	t.Parallel()
-	s, table := &server{wait: func(context.Context) {}}, recordstest.New[Message]()
+	s, table := &server{wait: stored}, recordstest.New[Message]()
 	put(t, table, "1", 0, "x")
 	k := open(s, table)
 	k.Rights = func(grant.Grant) (*protocol.Principal, error) {
@@ -253,7 +286,7 @@ func TestTheQueueForgetsWhatOthersPublish(t *testing.T) {
 func TestWhatIsDueIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := recordstest.New[Message]()
-		k := open(&server{wait: func(context.Context) {}}, table)
+		k := open(&server{wait: stored}, table)
 		call := &commands.Call{Principal: &protocol.Principal{ID: "ann"}}
 		for wait, want := range map[time.Duration]protocol.Code{time.Hour: "", tooLate: "", tooLate - time.Millisecond: protocol.InvalidState, -time.Hour: protocol.InvalidState} {
 			if _, err := table.Create(t.Context(), "m", &Message{Grant: ann, Topic: "a", Due: time.Now().Add(wait).UnixMilli()}); err != nil {
