@@ -1,7 +1,18 @@
 package broker
 
 import (
+	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Return is what became of a message lent.
+type Return byte
+
+// They are told once for each message lent.
+const (
+	Accepted  Return = iota // the client has acknowledged it, or it was sent with QoS 0
+	Rejected                // the client has acknowledged it by a reason code that is a failure
+	Abandoned               // the connection ended before
 )
 
 // Borrowers is the size of the largest packet that a connected client of a space takes
@@ -22,11 +33,10 @@ func (b *Broker) Borrowers(space protocol.SpaceID, filters []string, most int) (
 // Lend sends a message to one connected client of a space that has subscribed to one of
 // the filters, whatever the topic of the message is: to the one with the fewest lent
 // messages, if that is less than most. It is of QoS 1, but for subscriptions of QoS 0,
-// and not kept: done is called once, with true when the client has acknowledged it, or
-// it was sent with QoS 0, and with false when the connection ended before. Locks of the
+// and not kept: done is called once, when it is known what became of it. Locks of the
 // broker are held then: done must not block, and not call the broker. If nobody takes
 // the message, Lend returns false, and done is not called.
-func (b *Broker) Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(taken bool)) bool {
+func (b *Broker) Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(Return)) bool {
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
 	t.loadOwn(protocol.Everybody(space), &m)
@@ -81,7 +91,7 @@ func (s *session) borrowed() int {
 }
 
 // lendTo sends the turn's message to a session.
-func (t *turn) lendTo(sub *subscription, most int, done func(taken bool)) bool {
+func (t *turn) lendTo(sub *subscription, most int, done func(Return)) bool {
 	var ids []uint32
 	if sub.id != 0 {
 		ids = []uint32{sub.id}
@@ -105,7 +115,7 @@ func (t *turn) lendTo(sub *subscription, most int, done func(taken bool)) bool {
 		}
 		t.count.sent[0]++
 		t.touch(c)
-		done(true)
+		done(Accepted)
 		return true
 	}
 	id, slot := s.window.add(pending{qos: 1}, awaitPuback)
@@ -119,7 +129,7 @@ func (t *turn) lendTo(sub *subscription, most int, done func(taken bool)) bool {
 	t.count.sent[1]++
 	t.touch(c)
 	if s.lent == nil {
-		s.lent = make(map[uint16]func(bool))
+		s.lent = make(map[uint16]func(Return))
 	}
 	s.lent[id] = done
 	return true
@@ -129,16 +139,22 @@ func (t *turn) lendTo(sub *subscription, most int, done func(taken bool)) bool {
 func (s *session) giveBackLent() {
 	for id, done := range s.lent {
 		s.window.remove(id)
-		done(false)
+		done(Abandoned)
 	}
 	s.lent = nil
 }
 
 // repaid ends a lent message that the client has acknowledged, if it is one.
-func (s *session) repaid(id uint16) {
-	if done := s.lent[id]; done != nil {
-		delete(s.lent, id)
-		done(true)
+func (s *session) repaid(id uint16, reason packet.Reason) {
+	done := s.lent[id]
+	if done == nil {
+		return
+	}
+	delete(s.lent, id)
+	if reason.Failed() {
+		done(Rejected)
+	} else {
+		done(Accepted)
 	}
 }
 

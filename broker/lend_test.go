@@ -12,8 +12,8 @@ import (
 
 // lend lends a message to a subscriber of "work".
 func lend(n *node, payload string, most int, done chan<- string) bool {
-	return n.Lend(protocol.DefaultSpace, []string{"work"}, most, protocol.Message{Topic: "jobs/1", QoS: 1, Payload: []byte(payload)}, func(taken bool) {
-		done <- fmt.Sprint(payload, " ", taken)
+	return n.Lend(protocol.DefaultSpace, []string{"work"}, most, protocol.Message{Topic: "jobs/1", QoS: 1, Payload: []byte(payload)}, func(became Return) {
+		done <- fmt.Sprint(payload, " ", [...]string{"accepted", "rejected", "abandoned"}[became])
 	})
 }
 
@@ -40,11 +40,11 @@ func TestAMessageIsLentUntilItIsAcknowledgedOrTheConnectionEnds(t *testing.T) {
 			t.Errorf("got %+v", m)
 		}
 		p.acknowledge(m)
-		if got := <-done; got != "1 true" {
+		if got := <-done; got != "1 accepted" {
 			t.Errorf("became %s", got)
 		}
 		n.leave(p, "a")
-		if got := <-done; got != "2 false" {
+		if got := <-done; got != "2 abandoned" {
 			t.Errorf("became %s", got)
 		}
 		p = n.connect(5, "a", kept)
@@ -53,7 +53,14 @@ func TestAMessageIsLentUntilItIsAcknowledgedOrTheConnectionEnds(t *testing.T) {
 			t.Error("a session that came back borrows nothing")
 		}
 		p.take("4")
-		if got := <-done; got != "4 true" {
+		if got := <-done; got != "4 accepted" {
+			t.Errorf("became %s", got)
+		}
+		if !lend(n, "5", 1, done) {
+			t.Error("it is not lent")
+		}
+		p.send(packet.AppendAck(nil, 5, packet.PUBACK, p.receive().PacketID, packet.UnspecifiedError))
+		if got := <-done; got != "5 rejected" {
 			t.Errorf("became %s", got)
 		}
 	})
@@ -78,7 +85,7 @@ func TestAMessageIsLentToWhoHasTheFewest(t *testing.T) {
 	n.leave(a, "a")
 	n.leave(b, "b")
 	eventually.Holds(t, "they are gone", func() bool { return !n.has("a") && !n.has("b") })
-	if !lend(n, "once", 2, done) || <-done != "once true" { // sent is taken
+	if !lend(n, "once", 2, done) || <-done != "once accepted" { // sent is taken
 		t.Error("it was not sent with QoS 0")
 	}
 	c.take("once")

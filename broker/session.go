@@ -44,16 +44,16 @@ type session struct {
 	had        map[uint64]bool // publications that came with it from another bridge, and may come again
 	subs       subscriptions
 	window     window
-	credit     int                   // publishes the client may still be sent unacknowledged
-	queue      fifo                  // QoS 1 and 2
-	room       *Waiting              // its own limits; nil for those of all
-	dropped    uint64                // messages that found no room
-	zeros      *fifo                 // QoS 0: retained messages and what came after them; nil for none
-	accepting  map[uint16]*Receipt   // of inbound QoS 2 messages that peers have not answered for
-	sender     senderState           // of inbound QoS 2 messages, where there are peers
-	inbound    map[uint16]bool       // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
-	receiving  int                   // how many did
-	lent       map[uint16]func(bool) // callbacks of lent messages, by packet identifier
+	credit     int                     // publishes the client may still be sent unacknowledged
+	queue      fifo                    // QoS 1 and 2
+	room       *Waiting                // its own limits; nil for those of all
+	dropped    uint64                  // messages that found no room
+	zeros      *fifo                   // QoS 0: retained messages and what came after them; nil for none
+	accepting  map[uint16]*Receipt     // of inbound QoS 2 messages that peers have not answered for
+	sender     senderState             // of inbound QoS 2 messages, where there are peers
+	inbound    map[uint16]bool         // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
+	receiving  int                     // how many did
+	lent       map[uint16]func(Return) // callbacks of lent messages, by packet identifier
 	will       *will
 	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
 	record     sessionRecord
@@ -359,7 +359,7 @@ func (t *turn) complete(s *session, id uint16, slot *slot) {
 	if slot.counted {
 		s.credit++
 	}
-	s.repaid(id)
+	s.repaid(id, t.ack.Reason)
 	t.b.recordDone(t, s, slot.msg)
 	s.window.remove(id)
 }

@@ -27,6 +27,7 @@ var idLists = []idList{
 	{"run_id", "llm.run.list", "runs"},
 	{"client_id", "session.list", "sessions"},
 	{"message_id", "delayed.list", "messages"},
+	{"queue", "queue.list", "queues"},
 }
 
 // listOf is the list of the things that a parameter names.

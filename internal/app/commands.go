@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/connect/a2a"
 	"github.com/aibridge/aibridge/connect/link"
 	"github.com/aibridge/aibridge/doors/mqtt/delayed"
+	"github.com/aibridge/aibridge/doors/mqtt/queue"
 	mqttsession "github.com/aibridge/aibridge/doors/mqtt/session"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -45,7 +46,7 @@ func gather(families ...family) []commands.Command {
 // and help: they cannot be run.
 func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
-		new(feed.Feed), new(status.Service), new(registry.Service), new(shadow.Service), new(doctor.Service), new(cap.Service), new(scene.Service), new(task.Service), new(mqttsession.Service), new(delayed.Keeper), new(link.Service),
+		new(feed.Feed), new(status.Service), new(registry.Service), new(shadow.Service), new(doctor.Service), new(cap.Service), new(scene.Service), new(task.Service), new(mqttsession.Service), new(delayed.Keeper), new(queue.Keeper), new(link.Service),
 		new(security.KeyService), new(security.SecretService), new(security.QuotaService), new(security.TokenService), new(policy.Service), new(pki.Service),
 		new(vfs.Service), new(caps.Service), new(servers.Service), new(a2a.Service), new(llm.Service), new(conversation.Service), new(approval.Service), new(run.Service), new(audit.Service),
 	)...)

@@ -74,6 +74,7 @@ type domains struct {
 	a2aCards   *store.Table[a2atopic.Card] // of agents on MQTT
 	delayed    *store.Table[delayed.Message]
 	queued     *store.Table[queue.Message]
+	queues     *queue.Keeper
 	davLocks   *store.Table[webdav.Lock]
 	plain      *plain // publications of programs that know nothing of the bridge
 }

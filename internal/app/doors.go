@@ -53,7 +53,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	if err := inspectMessages(s, server); err != nil {
 		return nil, err
 	}
-	families := append(d.families(), readings, newSessions(s, d.relay), delayMessages(s, d, server))
+	families := append(d.families(), readings, newSessions(s, d.relay), delayMessages(s, d, server), d.queues)
 	set, err := commands.NewSet(append(gather(families...), s.commands...)...)
 	if err != nil {
 		return nil, err

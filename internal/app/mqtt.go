@@ -74,15 +74,13 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 			return nil, err
 		}
 	}
-	queues := newQueues(s, d, &options)
+	d.queues = newQueues(s, d, &options)
 	server, err := mqttdoor.NewServer(options)
 	if err != nil {
 		return nil, err
 	}
-	if queues != nil {
-		queues.Attend(server)
-		s.life.Run("queues", queues.Run)
-	}
+	d.queues.Attend(server)
+	s.life.Run("queues", d.queues.Run)
 	server.BeforeWrite(s.audit.Keep)
 	if d.relay != nil {
 		s.life.Add("relay", d.relay.close)
@@ -93,6 +91,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 	}
 	s.life.Add("broker", server.Close)
 	s.life.Add("clients", sendClientsAway(s, server))
+	s.life.Add("workers of queues", d.queues.Rest)
 	return server, nil
 }
 

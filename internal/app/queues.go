@@ -9,12 +9,9 @@ import (
 	"github.com/aibridge/aibridge/doors/mqtt/queue"
 )
 
-// newQueues makes the keeper of queues, and has its rules count for $queue; nil if none
-// is configured. It ends after the broker, which tells it what workers have.
+// newQueues makes the keeper of queues, and where some are configured has its rules count
+// for $queue. It ends after the broker, which tells it what workers have.
 func newQueues(s *state, d *domains, options *mqttdoor.ServerOptions) *queue.Keeper {
-	if len(s.config.Queues) == 0 {
-		return nil
-	}
 	o := queue.Options{
 		Queues: s.config.Queues, Table: d.queued, Registerer: s.metrics, Log: s.log,
 		MayHear: func(c *broker.Client, filter string) broker.Verdict {
@@ -30,7 +27,9 @@ func newQueues(s *state, d *domains, options *mqttdoor.ServerOptions) *queue.Kee
 	}
 	k := queue.Open(o)
 	s.life.Add("queues", k.Close)
-	options.Broker.Lending = queue.Prefix
-	options.Profiles = append(options.Profiles, mqttdoor.Profile{Root: queue.Prefix, Topics: func() mqttdoor.Topics { return k }})
+	if len(s.config.Queues) > 0 {
+		options.Broker.Lending = queue.Prefix
+		options.Profiles = append(options.Profiles, mqttdoor.Profile{Root: queue.Prefix, Topics: func() mqttdoor.Topics { return k }})
+	}
 	return k
 }

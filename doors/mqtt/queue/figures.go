@@ -24,7 +24,7 @@ func (f figures) Collect(out chan<- prometheus.Metric) {
 	}
 	for key, l := range f.k.lines {
 		s := sums[key.queue]
-		sums[key.queue] = sum{s.messages + l.all.messages, s.bytes + l.all.bytes}
+		sums[key.queue] = sum{s.messages + l.in.messages, s.bytes + l.in.bytes}
 	}
 	for name, s := range sums {
 		out <- prometheus.MustNewConstMetric(messagesDesc, prometheus.GaugeValue, float64(s.messages), name)

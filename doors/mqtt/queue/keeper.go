@@ -33,7 +33,7 @@ type Server interface {
 	Handle(filter string, fn func(*broker.Publication))
 	Inspect(filter string, by broker.Inspector)
 	Borrowers(space protocol.SpaceID, filters []string, most int) (largest int)
-	Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(taken bool)) bool
+	Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(broker.Return)) bool
 }
 
 // Options of a keeper.
@@ -53,17 +53,19 @@ type Options struct {
 // A Keeper keeps the messages of queues.
 type Keeper struct {
 	Options
-	queues  map[string]*Queue
-	expired prometheus.Counter
-	again   prometheus.Counter
-	refused *prometheus.CounterVec
-	server  Server
-	wake    chan struct{}
-	closing chan struct{}
-	working sync.WaitGroup
+	queues    map[string]*Queue
+	again     prometheus.Counter
+	refused   *prometheus.CounterVec
+	died      *prometheus.CounterVec
+	displaced prometheus.Counter
+	server    Server
+	wake      chan struct{}
+	closing   chan struct{}
+	working   sync.WaitGroup
 
 	mu      sync.Mutex
 	open    bool
+	resting bool // clients are sent away
 	storing int
 	lines   map[lineKey]*line
 	room    *fair.Room // of all lines
@@ -78,14 +80,19 @@ type lineKey struct {
 func Open(o Options) *Keeper {
 	k := &Keeper{
 		Options: o, open: true, queues: make(map[string]*Queue), lines: make(map[lineKey]*line), room: fair.NewRoom(mostAllMessages, mostAllBytes), wake: make(chan struct{}, 1), closing: make(chan struct{}),
-		expired: prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_expired_total", Help: "Messages that nobody took from a queue in time."}),
-		again:   prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_returned_total", Help: "Messages that went back into a queue, since their worker left without acknowledging them."}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aibridge_queue_refused_total", Help: "Messages for which a queue had no room, by whose room it was: the publisher's share, the queue, the share of the space or all of the bridge."}, []string{"queue", "of"}),
+		again:     prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_returned_total", Help: "Messages that went back into a queue, since their worker left without acknowledging them, or rejected them."}),
+		refused:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aibridge_queue_refused_total", Help: "Messages for which a queue had no room, by whose room it was: the publisher's share, the queue, the share of the space or all of the bridge."}, []string{"queue", "of"}),
+		died:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aibridge_queue_dead_total", Help: "Messages that became dead letters, or were dropped where none are kept: expired, or given to workers too often."}, []string{"queue", "reason"}),
+		displaced: prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_dead_dropped_total", Help: "Dead letters that were dropped for newer ones."}),
 	}
 	for i := range o.Queues {
-		k.queues[o.Queues[i].Name] = &o.Queues[i]
+		q := &o.Queues[i]
+		k.queues[q.Name] = q
+		if d := q.deadLetters(); d != nil {
+			k.queues[d.Name] = d
+		}
 	}
-	o.Registerer.MustRegister(k.expired, k.again, k.refused, figures{k})
+	o.Registerer.MustRegister(k.again, k.refused, k.died, k.displaced, figures{k})
 	o.Table.OnChange(k.note)
 	return k
 }
@@ -94,7 +101,8 @@ func Open(o Options) *Keeper {
 // server serves.
 func (k *Keeper) Attend(server Server) {
 	k.server = server
-	for _, q := range k.queues {
+	for i := range k.Queues {
+		q := &k.Queues[i]
 		server.Inspect(q.Topic, func(i *broker.Inspection) broker.Verdict { return k.admit(q, i) })
 		server.Handle(q.Topic, func(p *broker.Publication) { k.take(q, p) })
 	}
@@ -232,6 +240,15 @@ func (k *Keeper) replace(ctx context.Context, key string, m *Message) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// Rest has messages that workers give back from now on not count as delivered: the bridge
+// sends them away.
+func (k *Keeper) Rest(context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resting = true
+	return nil
 }
 
 // Close waits until everything is stored that has come. Close the server before.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -67,7 +69,10 @@ func (k *Keeper) serve(ctx context.Context, l *line) {
 			return
 		}
 		if m.over(time.Now()) {
-			k.drop(ctx, e.key, revision)
+			if err := k.expire(ctx, e.key, m, revision); err != nil {
+				k.lost(l, e, at, err)
+				return
+			}
 			continue
 		}
 		if k.Self != "" {
@@ -78,9 +83,9 @@ func (k *Keeper) serve(ctx context.Context, l *line) {
 				continue
 			}
 		}
-		done := func(taken bool) { k.working.Add(1); go k.settle(l, e, m, revision, taken) }
+		done := func(became broker.Return) { k.working.Add(1); go k.settle(l, e, m, revision, became) }
 		if !k.server.Lend(l.space, q.filters(), q.Prefetch, m.message(time.Now()), done) {
-			k.giveBack(ctx, l, e, m, revision)
+			k.giveBack(ctx, l, e, m.held(""), revision, k.Self != "")
 			return
 		}
 	}
@@ -119,11 +124,12 @@ func (k *Keeper) release(l *line, e *entry, at int64) {
 	}
 }
 
-// giveBack has others take a message that nobody here takes.
-func (k *Keeper) giveBack(ctx context.Context, l *line, e *entry, m *Message, revision uint64) {
-	if k.Self != "" {
+// giveBack has others take a message that nobody here takes any more; m is what is stored
+// of it, if that has changed.
+func (k *Keeper) giveBack(ctx context.Context, l *line, e *entry, m *Message, revision uint64, changed bool) {
+	if changed {
 		err := k.persist(ctx, func(ctx context.Context) error {
-			_, err := k.Table.Update(ctx, e.key, m.held(""), revision)
+			_, err := k.Table.Update(ctx, e.key, m, revision)
 			return err
 		})
 		if err != nil && ctx.Err() != nil {
@@ -133,22 +139,48 @@ func (k *Keeper) giveBack(ctx context.Context, l *line, e *entry, m *Message, re
 	k.release(l, e, m.At)
 }
 
+// breath is the time after which a message that a worker has rejected is given to the
+// next one, so that a worker that rejects all does not keep the store busy.
+const breath = time.Second
+
 // settle is told what became of a message that a worker was given.
-func (k *Keeper) settle(l *line, e *entry, m *Message, revision uint64, taken bool) {
+func (k *Keeper) settle(l *line, e *entry, m *Message, revision uint64, became broker.Return) {
 	defer k.working.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if !taken {
-		k.again.Inc()
-		k.giveBack(ctx, l, e, m, revision)
-		k.alert()
+	defer k.alert() // there is room
+	if became == broker.Accepted {
+		err := k.persist(ctx, func(ctx context.Context) error { return k.Table.Delete(ctx, e.key, revision) })
+		if err != nil {
+			k.Log.Warn("a message that a worker has acknowledged may be given to another one", "queue", m.Queue, "topic", m.Topic, "error", err)
+		}
 		return
 	}
-	err := k.persist(ctx, func(ctx context.Context) error { return k.Table.Delete(ctx, e.key, revision) })
-	if err != nil {
-		k.Log.Warn("a message that a worker has acknowledged may be given to another one", "queue", m.Queue, "topic", m.Topic, "error", err)
+	k.again.Inc()
+	if became == broker.Rejected {
+		select {
+		case <-time.After(breath):
+		case <-k.closing:
+		}
 	}
-	k.alert() // there is room
+	back, most := m.held(""), l.queue.Deliveries
+	if most > 0 && (became == broker.Rejected || !k.rests()) {
+		back.Tries++
+	}
+	if most > 0 && back.Tries >= most {
+		err := k.persist(ctx, func(ctx context.Context) error { return k.bury(ctx, e.key, back, revision, undeliverable) })
+		if err != nil {
+			k.release(l, e, m.At)
+		}
+		return
+	}
+	k.giveBack(ctx, l, e, back, revision, k.Self != "" || back.Tries > m.Tries)
+}
+
+func (k *Keeper) rests() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.resting
 }
 
 // patience is the time that a write for a message is tried.
@@ -175,11 +207,12 @@ func (k *Keeper) persist(ctx context.Context, write func(context.Context) error)
 	}
 }
 
-// drop deletes a message whose time is over.
-func (k *Keeper) drop(ctx context.Context, key string, revision uint64) {
-	if err := k.Table.Delete(ctx, key, revision); err == nil {
-		k.expired.Inc()
+// expire ends the wait of a message whose time is over. Dead letters are deleted.
+func (k *Keeper) expire(ctx context.Context, key string, m *Message, revision uint64) error {
+	if m.Dead != "" {
+		return k.Table.Delete(ctx, key, revision)
 	}
+	return k.bury(ctx, key, m, revision, expired)
 }
 
 // tend takes messages up whose bridge is gone and, with all, drops those whose time is
@@ -193,7 +226,9 @@ func (k *Keeper) tend(ctx context.Context, all bool) {
 		case !there:
 		case m.With == "":
 			if m.over(now) {
-				k.drop(ctx, key, revision)
+				if err := k.expire(ctx, key, m, revision); err != nil && !records.Raced(err) {
+					k.Log.Warn("a message of a queue whose time is over stays", "queue", m.Queue, "error", err)
+				}
 			}
 		default:
 			if _, asked := gone[m.With]; !asked {

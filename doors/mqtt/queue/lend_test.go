@@ -27,7 +27,7 @@ func (*bench) Inspect(string, broker.Inspector)         {}
 
 func (b *bench) Borrowers(protocol.SpaceID, []string, int) int { return int(b.largest.Load()) }
 
-func (b *bench) Lend(_ protocol.SpaceID, _ []string, _ int, m protocol.Message, done func(bool)) bool {
+func (b *bench) Lend(_ protocol.SpaceID, _ []string, _ int, m protocol.Message, done func(broker.Return)) bool {
 	p := packet.Publish{Topic: []byte(m.Topic), Payload: m.Payload, QoS: 1, PacketID: 1}
 	for _, u := range m.UserProperties {
 		p.Properties.AddUser([]byte(u.Key), []byte(u.Value))
@@ -37,7 +37,7 @@ func (b *bench) Lend(_ protocol.SpaceID, _ []string, _ int, m protocol.Message, 
 		return false
 	}
 	b.took <- m.Topic
-	done(true)
+	done(broker.Accepted)
 	return true
 }
 

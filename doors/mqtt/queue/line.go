@@ -18,8 +18,9 @@ type line struct {
 	large  map[*entry]bool
 	passed int
 
+	in     load            // entries
 	coming int             // messages that are being stored
-	all    load            // entries, and what is being stored
+	all    load            // both
 	of     map[string]load // of each publisher
 	room   *fair.Room      // of all lines, in which what the line has is counted
 }
@@ -47,6 +48,12 @@ func (l *line) add(by string, what load) {
 		l.of[by] = sum
 	}
 	l.room.Add(partyOf(by, l.space), int64(what.messages), int64(what.bytes))
+}
+
+// count counts an entry, or counts it no more.
+func (l *line) count(e *entry, what load) {
+	l.in = l.in.plus(what)
+	l.add(e.by, what)
 }
 
 // needs is what a message takes that is to come into the line, of the room of its
@@ -85,10 +92,10 @@ func (l *line) put(key string, m *Message) {
 		e = &entry{key: key}
 		l.entries[key] = e
 	} else {
-		l.add(e.by, load{-1, -e.size})
+		l.count(e, load{-1, -e.size})
 	}
 	e.size, e.packet, e.by, e.with = m.size(), m.packet(), m.By, m.With
-	l.add(e.by, load{1, e.size})
+	l.count(e, load{1, e.size})
 	if e.at != m.At {
 		e.lent, e.at = false, m.At // it is another message: the newest of its topic
 		delete(l.large, e)
@@ -110,7 +117,7 @@ func (l *line) enqueue(e *entry) {
 
 func (l *line) remove(key string) {
 	if e := l.entries[key]; e != nil {
-		l.add(e.by, load{-1, -e.size})
+		l.count(e, load{-1, -e.size})
 		delete(l.entries, key)
 		delete(l.large, e)
 		e.lent = true // so that nobody is given it who finds it waiting

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
@@ -18,10 +20,12 @@ import (
 type Message struct {
 	Queue string           `json:"queue"`
 	Space protocol.SpaceID `json:"space"`
-	At    int64            `json:"at"`             // nanoseconds of Unix time: the place in the queue
-	Until int64            `json:"until"`          // nanoseconds of Unix time: it is dropped then
-	By    string           `json:"by,omitempty"`   // its publisher as a text, "" in records of earlier releases
-	With  string           `json:"with,omitempty"` // the process of the bridge whose client has it, where several bridges work
+	At    int64            `json:"at"`              // nanoseconds of Unix time: the place in the queue
+	Until int64            `json:"until"`           // nanoseconds of Unix time: it is dropped then
+	By    string           `json:"by,omitempty"`    // its publisher as a text, "" in records of earlier releases
+	With  string           `json:"with,omitempty"`  // the process of the bridge whose client has it, where several bridges work
+	Tries int              `json:"tries,omitempty"` // workers that had it and have not acknowledged it; counted where deliveries are bounded
+	Dead  string           `json:"dead,omitempty"`  // the reason for which it is a dead letter
 
 	Topic     string                  `json:"topic"`
 	Payload   []byte                  `json:"payload,omitempty"`
@@ -98,12 +102,36 @@ func (m *Message) held(by string) *Message {
 func (m *Message) message(now time.Time) protocol.Message {
 	out := protocol.Message{
 		Topic: m.Topic, Payload: m.Payload, QoS: 1, ContentType: m.Type, ResponseTopic: m.Respond,
-		CorrelationData: m.Correlate, UserProperties: m.User,
+		CorrelationData: m.Correlate, UserProperties: m.told(),
 	}
 	if m.Expires != 0 {
 		out.Expiry = time.Duration(m.Expires - now.UnixNano())
 	}
 	return out
+}
+
+// User properties by which workers are told of a message, as RabbitMQ names its headers.
+const (
+	countProperty  = "x-delivery-count"
+	queueProperty  = "x-first-death-queue"
+	reasonProperty = "x-first-death-reason"
+)
+
+// told are the user properties of a message, with what the queue tells of it in place of
+// what a publisher might have said.
+func (m *Message) told() []protocol.UserProperty {
+	user := slices.DeleteFunc(slices.Clone(m.User), func(u protocol.UserProperty) bool {
+		return u.Key == countProperty || u.Key == queueProperty || u.Key == reasonProperty
+	})
+	if m.Tries > 0 {
+		user = append(user, protocol.UserProperty{Key: countProperty, Value: strconv.Itoa(m.Tries)})
+	}
+	if m.Dead != "" {
+		user = append(user,
+			protocol.UserProperty{Key: queueProperty, Value: strings.TrimSuffix(m.Queue, "/"+dead)},
+			protocol.UserProperty{Key: reasonProperty, Value: m.Dead})
+	}
+	return user
 }
 
 // valueKey is the key of the newest message of a topic.

@@ -27,8 +27,8 @@ type hall struct {
 	w    *world
 	name string
 	dead bool
-	has  map[string]func(bool) // what its workers have
-	busy int                   // tasks that they take at once; 0 for nobody
+	has  map[string]func(broker.Return) // what its workers have
+	busy int                            // tasks that they take at once; 0 for nobody
 }
 
 func (*hall) Handle(string, func(*broker.Publication)) {}
@@ -43,7 +43,7 @@ func (h *hall) Borrowers(protocol.SpaceID, []string, int) int {
 	return packet.MaxRemaining
 }
 
-func (h *hall) Lend(_ protocol.SpaceID, _ []string, _ int, m protocol.Message, done func(bool)) bool {
+func (h *hall) Lend(_ protocol.SpaceID, _ []string, _ int, m protocol.Message, done func(broker.Return)) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dead || len(h.has) >= h.busy {
@@ -61,7 +61,11 @@ func (h *hall) step(taken bool) {
 	for topic, done := range h.has {
 		delete(h.has, topic)
 		h.w.ended(topic, taken)
-		done(taken)
+		if taken {
+			done(broker.Accepted)
+		} else {
+			done(broker.Abandoned)
+		}
 		return
 	}
 }
@@ -102,7 +106,7 @@ func (w *world) ended(topic string, taken bool) {
 
 // start starts a bridge.
 func (w *world) start(name string) *hall {
-	h := &hall{w: w, name: name, has: make(map[string]func(bool)), busy: 3}
+	h := &hall{w: w, name: name, has: make(map[string]func(broker.Return)), busy: 3}
 	w.mu.Lock()
 	w.halls[name] = h
 	w.mu.Unlock()
@@ -131,7 +135,7 @@ func (w *world) kill(h *hall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.dead, w.killed = true, true
-	h.has = make(map[string]func(bool))
+	h.has = make(map[string]func(broker.Return))
 }
 
 // Whatever workers and bridges do, each message is done, and with one worker at a time.

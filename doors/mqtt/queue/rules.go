@@ -24,13 +24,14 @@ func (k *Keeper) MayPublish(*broker.Client, string, bool) broker.Verdict {
 }
 
 // MaySubscribe lets clients work for the queues of their space that may subscribe to the
-// messages of these.
+// messages of these, and look after their dead letters.
 func (k *Keeper) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
 	name, topics, more := strings.Cut(strings.TrimPrefix(filter, Prefix), "/")
 	q := k.queues[name]
 	switch {
 	case q == nil || q.Space != "" && q.Space != string(c.Principal().Home()):
 		return broker.Verdict{Reason: topicFilterInvalid, Text: "no such queue is configured"}
+	case more && topics == dead && q.DeadLetters > 0:
 	case more && topics != q.Topic:
 		return broker.Verdict{Reason: topicFilterInvalid, Text: "the queue has another topic"}
 	}

@@ -18,6 +18,9 @@ type Queue struct {
 	Share     int    `yaml:"share" doc:"percent of messages and bytes that one publisher may have in the queue of its space, 25 by default; with fewer than 8 messages all"`
 	Hours     int    `yaml:"hours" doc:"hours that a message may wait, 168 by default"`
 	Prefetch  int    `yaml:"prefetch" doc:"messages that a worker may have without having acknowledged them, 16 by default"`
+
+	Deliveries  int `yaml:"deliveries" doc:"times that a message is given to a worker; if none of them acknowledges it, it is a dead letter. 0 for as often as it takes, the default"`
+	DeadLetters int `yaml:"dead_letters" doc:"dead letters that are kept for each space, the newest, for those who subscribe to $queue/NAME/dead; 0 for none, the default"`
 }
 
 // Defaults and bounds of settings.
@@ -34,6 +37,9 @@ const (
 	mostHours    = 365 * 24
 	mostPrefetch = 1000
 	mostShare    = 100
+
+	mostDeliveries  = 1000
+	mostDeadLetters = 10_000
 
 	fewest = 8 // messages that are worth being shared
 )
@@ -56,6 +62,15 @@ func CheckQueues(queues []Queue, fail func(format string, args ...any)) {
 			fail("queues[%d].name: there are two queues %q", i, q.Name)
 		}
 		known[q.Name] = true
+		if q.Deliveries < 0 || q.Deliveries > mostDeliveries {
+			fail("queues[%d].deliveries: %d is not within 0 and %d", i, q.Deliveries, mostDeliveries)
+		}
+		if q.DeadLetters < 0 || q.DeadLetters > mostDeadLetters {
+			fail("queues[%d].dead_letters: %d is not within 0 and %d", i, q.DeadLetters, mostDeadLetters)
+		}
+		if q.DeadLetters > 0 && q.Topic == dead {
+			fail("queues[%d].topic: a queue with dead letters cannot have the topic %q, since $queue/%s/%s is theirs", i, dead, q.Name, dead)
+		}
 		if !topic.ValidFilter(q.Topic) || q.Topic[0] == '$' {
 			fail("queues[%d].topic: %q is not a filter of topics that do not begin with $", i, q.Topic)
 		}
@@ -82,6 +97,9 @@ func CheckQueues(queues []Queue, fail func(format string, args ...any)) {
 
 // filters are those by which workers subscribe to the queue.
 func (q *Queue) filters() []string {
+	if q.Topic == "" {
+		return []string{Prefix + q.Name}
+	}
 	return []string{Prefix + q.Name, Prefix + q.Name + "/" + q.Topic}
 }
 
