@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aibridge/aibridge/llm/chat"
@@ -69,6 +71,39 @@ func DataURL(s chat.Segment) string {
 		return s.Data
 	}
 	return "data:" + s.MIMEType + ";base64," + s.Data
+}
+
+// Readable is a message for a provider: in the result of a tool, words stand in the places
+// of media that it does not take. Whoever made the result, such as a device or another
+// server, does not end the conversation by it.
+func Readable(m chat.Message, takes func(s *chat.Segment) bool) chat.Message {
+	if m.Role != chat.ToolRole {
+		return m
+	}
+	cloned := false
+	for i := range m.Segments {
+		s := &m.Segments[i]
+		if s.Type != chat.Image && s.Type != chat.Audio && s.Type != chat.Video || takes(s) {
+			continue
+		}
+		if !cloned {
+			m.Segments, cloned = slices.Clone(m.Segments), true
+		}
+		m.Segments[i] = chat.Segment{Type: chat.Text, Text: fmt.Sprintf("(%s, %.64q, which this model cannot be shown)", s.Type, s.MIMEType)}
+	}
+	return m
+}
+
+// TakesImage reports whether a segment is an image of a type that models are made for.
+func TakesImage(s *chat.Segment) bool {
+	if s.Type != chat.Image || IsURL(s.Data) {
+		return s.Type == chat.Image
+	}
+	switch s.MIMEType {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return true
+	}
+	return false
 }
 
 // AudioFormat is OpenAI's name of a kind of audio.

@@ -186,3 +186,24 @@ func TestABlockThatIsNoneIsRefused(t *testing.T) {
 		t.Errorf("the answer is taken for one: %v", err)
 	}
 }
+
+// A result of a tool with media that the API does not take does not end the conversation.
+func TestMediaOfToolsDoNotEndAConversation(t *testing.T) {
+	t.Parallel()
+	m := chat.Message{Role: chat.ToolRole, ToolCallID: "1", Segments: []chat.Segment{
+		{Type: chat.Text, Text: "done"}, {Type: chat.Audio, MIMEType: "audio/wav", Data: "aGk="}, {Type: chat.Image, MIMEType: "image/svg+xml", Data: "aGk="},
+	}}
+	blocks, err := said(m)
+	if err != nil || len(blocks) != 3 {
+		t.Fatalf("%v, %+v", err, blocks)
+	}
+	for _, b := range blocks {
+		if _, ok := b.(textBlock); !ok {
+			t.Errorf("%+v is sent", b)
+		}
+	}
+	m.Role = chat.User
+	if _, err := said(m); err == nil {
+		t.Error("audio of a user is left out without a word")
+	}
+}

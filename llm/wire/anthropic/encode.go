@@ -257,6 +257,7 @@ func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // said translates a message of a user or a tool. Blank texts are left out.
 func said(m chat.Message) (blocks []any, err error) {
+	m = wire.Readable(m, wire.TakesImage)
 	for _, s := range m.Segments {
 		switch s.Type {
 		case chat.Text:

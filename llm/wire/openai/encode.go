@@ -189,6 +189,7 @@ func (p *Provider) messages(list []chat.Message, names *wire.Names, parts *wire.
 		case chat.Assistant:
 			out = append(out, p.assistant(m, names, replay, parts))
 		case chat.ToolRole:
+			m = wire.Readable(m, func(s *chat.Segment) bool { return s.Type != chat.Audio || !wire.IsURL(s.Data) })
 			list, err := mediaParts(m)
 			if err != nil {
 				return nil, err

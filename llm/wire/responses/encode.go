@@ -215,6 +215,9 @@ func said(m chat.Message) (list []content, err error) {
 
 // returned is the output of a call: a text, or a list of content if there are media.
 func returned(m chat.Message) (any, error) {
+	m = wire.Readable(m, func(s *chat.Segment) bool {
+		return wire.TakesImage(s) || s.Type == chat.Audio && !wire.IsURL(s.Data)
+	})
 	for _, s := range m.Segments {
 		if s.Type == chat.Image || s.Type == chat.Audio || s.Type == chat.Video {
 			return said(m)
