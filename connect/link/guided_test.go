@@ -3,6 +3,7 @@ package link
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 )
@@ -54,5 +55,20 @@ func TestAGuidedLinkTakesTheRulesGivenLast(t *testing.T) {
 	s.Carry("site", Rules{})
 	if l.remember(); !l.directed(t.Context()) || len(l.rules().Out) != 0 {
 		t.Error("a link whose rules were taken away does not unsubscribe")
+	}
+}
+
+func TestALineThatCarriesAndBreaksIsTriedAgainSoon(t *testing.T) {
+	t.Parallel()
+	l := newLink(New(Options{Records: recordstest.New[Record]()}), &Config{Name: "house"})
+	before := l.carried()
+	l.count(true, outcomeLooped)
+	l.count(false, outcomeRefused)
+	if useful(time.Second, l.carried()-before) {
+		t.Error("a connection that carried nothing counts")
+	}
+	l.count(false, outcomeCarried)
+	if !useful(time.Second, l.carried()-before) || !useful(2*lastPause, 0) {
+		t.Error("a connection that carried messages, or lasted, does not count")
 	}
 }

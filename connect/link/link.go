@@ -118,7 +118,7 @@ func (l *Link) run(ctx context.Context) {
 		if anew {
 			continue
 		}
-		if time.Since(began) > lastPause || l.carried() > before {
+		if useful(time.Since(began), l.carried()-before) {
 			pause = l.service.pause
 		}
 		wait := pause/2 + rand.N(pause) // not all bridges at once
@@ -132,6 +132,10 @@ func (l *Link) run(ctx context.Context) {
 	}
 	l.becomes(Connecting, "")
 }
+
+// useful reports whether a connection that has ended, after some time and messages, was
+// none of a series of vain attempts: a line that breaks often is up between its breaks.
+func useful(lasted time.Duration, carried uint64) bool { return lasted > lastPause || carried > 0 }
 
 // connect has the link carry messages until one of its connections ends.
 func (l *Link) connect(ctx context.Context) error {
