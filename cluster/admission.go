@@ -9,7 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Misfit says why a node cannot work with another.
+// A Misfit is the error of a node that cannot work beside another one: that node, and
+// the reason.
 type Misfit struct {
 	With   Node
 	Reason string
@@ -22,8 +23,9 @@ func (m *Misfit) Error() string {
 // Unwrap is the error as callers see it.
 func (m *Misfit) Unwrap() error { return protocol.Errorf(protocol.StoreUnavailable, "%s", m.Error()) }
 
-// fits says why a node cannot work beside another that is there already, nil if
-// it can.
+// fits returns a [Misfit] if the node of r cannot work beside the node of other, which
+// has joined already: the versions of the protocol, or settings that must agree,
+// differ.
 func (r *Record) fits(other *Record) error {
 	if reason := r.misfit(other); reason != "" {
 		return &Misfit{other.Node, reason}
@@ -43,8 +45,9 @@ func (r *Record) misfit(other *Record) string {
 	return ""
 }
 
-// strangers names the files of secrets that differ from another's. A node that does
-// not serve yet has not said which versions of a file are as good as its own.
+// strangers returns the names of the files of secrets that differ between the two
+// nodes. A rotating file of a standby counts as the same: only a serving node publishes
+// the fingerprints of all versions.
 func (r *Record) strangers(other *Record, rotating []string) []string {
 	var files []string
 	for _, file := range slices.Sorted(maps.Keys(other.Keys)) {
@@ -58,8 +61,8 @@ func (r *Record) strangers(other *Record, rotating []string) []string {
 	return files
 }
 
-// fitsKeys says why a node that has other secrets than another cannot work
-// beside it, nil if it has the same. Files that are rotating have versions.
+// fitsKeys returns a [Misfit] if the secrets of the two nodes differ. Rotating files
+// have several versions, of which one in common is enough.
 func (r *Record) fitsKeys(other *Record, rotating []string) error {
 	files := r.strangers(other, rotating)
 	if len(files) == 0 {
@@ -68,7 +71,8 @@ func (r *Record) fitsKeys(other *Record, rotating []string) error {
 	return &Misfit{other.Node, fmt.Sprintf("%s in the data folder differ, or are not there; copy them from that bridge, or give this cluster another root if it is not the same one", strings.Join(files, ", "))}
 }
 
-// admit checks that this node fits to those that were there before it. The mutex is held.
+// admit returns the error of this node if it cannot work beside a node that joined
+// before it. The caller holds mu.
 func (m *Membership) admit() error {
 	for _, p := range m.machine.peers {
 		if p.record.ended() || p.id == m.o.ID || m.machine.phase == member && p.record.Joined > m.machine.joined {

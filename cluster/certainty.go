@@ -11,8 +11,8 @@ import (
 // Lost yields why this node is no member any more, once: the bridge must end.
 func (m *Membership) Lost() <-chan error { return m.lost }
 
-// Check says why nobody can be sure that this node is still a member, nil if
-// it is. Nothing durable may be acknowledged then.
+// Check returns an error if this node may have lost its membership without knowing it.
+// While it does, the node must not acknowledge anything durable.
 func (m *Membership) Check() error {
 	if m.stream == nil {
 		return nil
@@ -22,9 +22,9 @@ func (m *Membership) Check() error {
 	return m.unsure()
 }
 
-// Sure returns nil as soon as this node is sure to be a member: at once, as a
-// rule, or with its next renewal. At the end of ctx, and once it is no member any
-// more, it says what [Membership.Check] says.
+// Sure waits until the membership of this node is certain: at once, as a rule, or with
+// its next renewal. It returns the error of [Membership.Check] when ctx ends, and once
+// the membership is lost.
 func (m *Membership) Sure(ctx context.Context) error {
 	if m.stream == nil {
 		return nil
@@ -57,16 +57,16 @@ func (m *Membership) unsure() error {
 		(now - m.machine.sent).Round(100*time.Millisecond))
 }
 
-// answer wakes those who wait to be sure. It is called with the mutex.
+// answer wakes the calls of [Membership.Sure]. The caller holds mu.
 func (m *Membership) answer() {
 	close(m.answered)
 	m.answered = make(chan struct{})
 }
 
-// A Verdict says that this node was declared dead.
+// A Verdict is the error of a node that was declared dead.
 type Verdict struct {
 	Node Node
-	By   string // who declared it, "" if that is not known
+	By   string // id of the bridge that declared it dead; "" if unknown
 }
 
 func (v *Verdict) Error() string {

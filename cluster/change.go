@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// update takes up what the machine has learned of a node. It is called with the
-// mutex, like all that follows.
+// update publishes a change in the state of the machine: this node's own fate, or the
+// members as callers see them. The caller holds mu, as for all methods below.
 func (m *Membership) update(id string) {
 	switch {
 	case m.machine.phase == fenced:
@@ -39,7 +39,8 @@ func (m *Membership) living(id string) (Member, bool) {
 	return self, m.machine.phase == member
 }
 
-// compare tells those who watch what is different of a node from before.
+// compare updates one node in the list of members, and reports the difference to the
+// watchers.
 func (m *Membership) compare(id string) {
 	before, was := m.members[id]
 	now, is := m.living(id)
@@ -62,7 +63,7 @@ func (m *Membership) compare(id string) {
 	m.members[id] = now
 }
 
-// howEnded says whether a node has left or was declared dead.
+// howEnded returns [Departed] or [Declared] for a node that has ended.
 func (m *Membership) howEnded(n Node) ChangeKind {
 	if p := m.machine.peers[n.ID]; p != nil && p.record.Epoch == n.Epoch && p.record.State == Left {
 		return Departed
@@ -70,7 +71,7 @@ func (m *Membership) howEnded(n Node) ChangeKind {
 	return Declared
 }
 
-// sameWords reports whether two records of a node say the same.
+// sameWords reports whether two records of a node differ in their revision only.
 func sameWords(a, b Member) bool {
 	a.Revision, b.Revision = 0, 0
 	return reflect.DeepEqual(a, b)

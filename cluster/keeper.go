@@ -13,9 +13,9 @@ import (
 
 const (
 	attemptTimeout = 900 * time.Millisecond // of one question to NATS
-	followPause    = 100 * time.Millisecond // before following goes on
-	endedLife      = time.Hour              // of the record of who has ended
-	staleAfter     = time.Second            // that reading lacks what was confirmed, it begins anew
+	followPause    = 100 * time.Millisecond // between two attempts to follow the stream
+	endedLife      = time.Hour              // lifetime of the record of an ended node
+	staleAfter     = time.Second            // delay of reading behind confirmed writes, after which it starts again
 )
 
 func newInstance() string {
@@ -52,7 +52,8 @@ func (m *Membership) await(ctx context.Context) error {
 	}
 }
 
-// waitsFor says whom the node waits for, "" for nobody.
+// waitsFor describes, for the log, the node that a standby or a node with a taken id
+// waits for; "" for none.
 func (m *Membership) waitsFor() string {
 	if p := m.machine.peers[m.o.ID]; p != nil && m.machine.phase == candidate && !p.record.ended() {
 		return fmt.Sprintf("this bridge is a standby: another one with the id %q works, started %s; give this one an id of its own, or it takes over when that one ends",
@@ -90,7 +91,7 @@ func (m *Membership) follow(ctx context.Context) {
 	}
 }
 
-// caughtUp is told that the stream was read to its end.
+// caughtUp handles the end of the first reading of the stream.
 func (m *Membership) caughtUp() {
 	m.mu.Lock()
 	m.current = true
@@ -98,7 +99,7 @@ func (m *Membership) caughtUp() {
 	m.hurry()
 }
 
-// each is told what the stream has.
+// each handles an entry of the stream.
 func (m *Membership) each(id string, revision uint64, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +131,7 @@ func (m *Membership) unreadable(id string, revision uint64, err error) {
 	}
 }
 
-// keep writes the record, and verdicts on others, until ctx ends.
+// keep writes this node's record, and the verdicts on silent ones, until ctx ends.
 func (m *Membership) keep(ctx context.Context) {
 	tick := time.NewTicker(m.o.every)
 	defer tick.Stop()
@@ -146,7 +147,8 @@ func (m *Membership) keep(ctx context.Context) {
 	}
 }
 
-// next is the step to take now. Nobody joins who has not seen who is there.
+// next returns the step to take now. A node joins only after it has read the stream,
+// and so knows the other nodes.
 func (m *Membership) next() step {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +162,8 @@ func (m *Membership) next() step {
 	return m.machine.next()
 }
 
-// watchdog looks after the follower, and after the connection.
+// watchdog restarts a follower that lags behind, and ends the node after too long
+// without a connection.
 func (m *Membership) watchdog() {
 	now := m.now()
 	switch {
@@ -182,7 +185,7 @@ func (m *Membership) watchdog() {
 	}
 }
 
-// take does what the machine says.
+// take carries out a step of the machine.
 func (m *Membership) take(ctx context.Context, s step) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -214,7 +217,7 @@ func (m *Membership) write(ctx context.Context, s step) (uint64, error) {
 	return m.stream.Write(ctx, m.o.ID, data, s.after, 0)
 }
 
-// outcome tells the machine what became of a write.
+// outcome reports the result of a write to the machine.
 func (m *Membership) outcome(s step, sent time.Duration, revision uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -258,7 +261,7 @@ func (m *Membership) lookAt(ctx context.Context, id string) {
 	m.update(id)
 }
 
-// declare writes the verdict on those that were silent for too long.
+// declare writes the verdict on every node that was silent for too long.
 func (m *Membership) declare(ctx context.Context) {
 	m.mu.Lock()
 	silent := m.machine.silent()
@@ -273,7 +276,7 @@ func (m *Membership) declare(ctx context.Context) {
 		case err == nil:
 			m.counters.verdicts.Inc()
 			m.o.Log.Warn("a bridge was silent and is declared dead", "node", e.id, "epoch", e.record.Epoch)
-		case errors.Is(err, ErrTaken): // it lives, or somebody else was quicker
+		case errors.Is(err, ErrTaken): // it is alive, or another node was quicker
 			m.lookAt(attempt, e.id)
 		}
 		cancel()

@@ -2,32 +2,32 @@ package cluster
 
 import "time"
 
-// A machine decides what a node does about its record and about those of the
-// others. It knows no clock and no stream: it is told what happens, with the time
-// since the start of the process, and says what to do next.
+// A machine is the state machine of a node: it decides on the writes to its own record
+// and to those of the others. It has no clock and no stream: its inputs are events with
+// the time since the start of the process, its output is the next step.
 //
-// A node begins as a candidate. While its id is another's, it proves to itself
-// that the stream takes writes; it becomes a member when its own record is
-// stored. A member renews. Either way it counts the silence of the others between
-// its own writes that were confirmed shortly after one another: that the stream
-// took mine twice, and nothing of theirs in between, is all the silence there is.
+// A node begins as a candidate. While its id is another's, it proves to itself that the
+// stream takes writes; it becomes a member when its own record is stored. A member
+// renews. Either way it measures the silence of the others between two confirmed writes
+// of its own in quick succession: the silence of a node is time in which the stream
+// took both of these writes, and none of that node in between.
 type machine struct {
 	id       string
 	instance string
-	floor    uint64 // no epoch is below
+	floor    uint64 // least epoch
 
 	phase    phase
 	epoch    uint64
 	joined   uint64 // revision of the first record
-	revision uint64 // of the last record of one's own, as far as known
+	revision uint64 // of this node's own record, as far as known
 	look     bool   // the record has to be read before anything is written
 	fencedBy Record // the record that ended this node, none if it is gone
 
-	sent    time.Duration // when the write was sent that was confirmed last
+	sent    time.Duration // when the last confirmed write was sent
 	heard   time.Duration // when it was confirmed
 	proof   uint64        // its revision
 	proven  bool
-	horizon uint64 // revision of what was seen last of the stream
+	horizon uint64 // revision up to which the stream was read
 	peers   map[string]*peer
 }
 
@@ -39,42 +39,42 @@ const (
 	fenced
 )
 
-// A peer is a record of another process, and how long that was silent.
+// A peer is the record of another process, and the time of its silence.
 type peer struct {
 	entry
 	silence time.Duration
-	moved   bool // it was heard since one's own last confirmed write
+	moved   bool // it wrote since this node's last confirmed write
 }
 
-// rememberEnded is the time that those that have ended are remembered, at least.
+// rememberEnded is the least time for which ended nodes are remembered.
 const rememberEnded = 10 * time.Minute
 
-// apart is the time that two confirmed writes of one's own may be apart for the
-// silence between them to count.
+// apart is the greatest time between two confirmed writes of this node for the silence
+// between them to count.
 const apart = time.Second
 
 func newMachine(id, instance string, floor uint64) *machine {
 	return &machine{id: id, instance: instance, floor: floor, peers: make(map[string]*peer)}
 }
 
-// A step is what to do next.
+// A step is the next action of a node.
 type step struct {
 	kind  stepKind
 	after uint64 // revision that the record must have
-	epoch uint64 // to join with
+	epoch uint64 // of the node that joins
 }
 
 type stepKind int
 
 const (
 	rest  stepKind = iota // nothing
-	prove                 // store something that is no record
+	prove                 // store an entry that is no record
 	join                  // write the first record
 	renew                 // write the next
-	look                  // read one's own record
+	look                  // read this node's own record
 )
 
-// next is the step to take when the time for a renewal has come.
+// next returns the step to take when a renewal is due.
 func (m *machine) next() step {
 	switch {
 	case m.phase == fenced:
@@ -96,7 +96,7 @@ func (m *machine) next() step {
 	return step{kind: prove}
 }
 
-// confirmed is told that a step which wrote something was stored.
+// confirmed handles the confirmation of a write.
 func (m *machine) confirmed(s step, sent, now time.Duration, revision uint64) {
 	if m.phase == fenced {
 		return
@@ -111,9 +111,9 @@ func (m *machine) confirmed(s step, sent, now time.Duration, revision uint64) {
 	}
 }
 
-// count adds up the silence of the others since the last confirmed write. If that
-// is long ago, or what the stream had then was not yet read, it begins anew: who
-// could not be heard meanwhile has its time again.
+// count adds the time since the last confirmed write to the silence of the others. If
+// that write is too long ago, or the stream was not yet read up to it, the count starts
+// again from zero: nodes that could not be heard meanwhile get the full time again.
 func (m *machine) count(now time.Duration) {
 	gap := now - m.heard
 	counts := m.proven && gap <= apart && m.horizon >= m.proof
@@ -130,17 +130,17 @@ func (m *machine) count(now time.Duration) {
 	}
 }
 
-// enter has the node be a member.
+// enter makes the node a member.
 func (m *machine) enter(joined, revision uint64) {
 	m.phase, m.joined, m.revision = member, joined, revision
 	delete(m.peers, m.id)
 }
 
-// refused is told that the record is not where it was thought to be: a write of
-// one's own whose confirmation was lost was stored, or it is another's.
+// refused handles a conflict of revisions: an earlier write of this node was stored but
+// its confirmation was lost, or another node has written the record.
 func (m *machine) refused() { m.look = true }
 
-// looked is told what was found; nil if there is no record.
+// looked handles the record read from the stream; nil if there is none.
 func (m *machine) looked(found *entry) {
 	m.look = false
 	switch {
@@ -154,7 +154,7 @@ func (m *machine) looked(found *entry) {
 	}
 }
 
-// seen is told a record of the stream.
+// seen handles a record of the stream.
 func (m *machine) seen(e entry) {
 	m.passed(e.revision)
 	if e.id == m.id {
@@ -164,10 +164,10 @@ func (m *machine) seen(e entry) {
 	m.peer(e)
 }
 
-// passed is told that the stream was read up to a revision.
+// passed notes the revision up to which the stream was read.
 func (m *machine) passed(revision uint64) { m.horizon = max(m.horizon, revision) }
 
-// own takes up a record of one's own id.
+// own handles a record with this node's own id.
 func (m *machine) own(e entry) {
 	mine := e.record.Instance == m.instance && !e.record.ended()
 	switch {
@@ -185,7 +185,7 @@ func (m *machine) own(e entry) {
 	}
 }
 
-// peer takes up a record of another process.
+// peer handles a record of another process.
 func (m *machine) peer(e entry) {
 	p := m.peers[e.id]
 	if p == nil {
@@ -198,13 +198,13 @@ func (m *machine) peer(e entry) {
 	*p = peer{entry: e, moved: true}
 }
 
-// gone is told that the stream has no record of a peer, which had one.
+// gone handles the removal of a peer's record from the stream.
 func (m *machine) gone(id string) { delete(m.peers, id) }
 
 func (m *machine) fence(by Record) { m.phase, m.fencedBy = fenced, by }
 
-// silent are the records of members that were silent for too long: each is to be
-// replaced by the verdict. Only a member judges.
+// silent returns the records of members that were silent for too long, to be replaced
+// by verdicts. Only a member declares others dead.
 func (m *machine) silent() []entry {
 	if m.phase != member {
 		return nil
@@ -218,15 +218,14 @@ func (m *machine) silent() []entry {
 	return all
 }
 
-// sure reports whether a renewal was confirmed that was sent not long ago: then
-// nobody can have declared the node dead.
+// sure reports whether the last confirmed renewal was sent less than UnsureAfter ago:
+// then no other node can have declared this one dead.
 func (m *machine) sure(now time.Duration) bool {
 	return m.phase == member && now-m.sent < UnsureAfter
 }
 
-// oldest reports whether no living node joined before this one. It can tell once
-// it has read the stream up to its own first record: whoever is older was there
-// before, and nobody who comes later is.
+// oldest reports whether no living node joined before this one. That is certain once
+// the stream was read up to this node's first record: all older nodes are before it.
 func (m *machine) oldest() bool {
 	if m.phase != member || m.horizon < m.joined {
 		return false

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Lacking lists the addresses of a list of bridges that keep the state under which
-// no member does that will go on doing so. The state can be written while they are
-// fewer than half of the list.
+// Lacking returns those addresses, of a list of bridges that keep the state, at which
+// no member keeps it now or all that do are draining. The state can be written while
+// they are fewer than half of the list.
 func Lacking(list []string, members []Member) (away []string) {
 	for _, address := range list {
 		if !slices.ContainsFunc(members, func(m Member) bool { return m.Keeps == address && m.State != Draining }) {
@@ -17,7 +17,8 @@ func Lacking(list []string, members []Member) (away []string) {
 	return away
 }
 
-// agreed is a list in which all bridges must agree, whatever its order.
+// agreed returns a list of settings as text for comparison between bridges, independent
+// of its order.
 func agreed(list []string) string {
 	sorted := slices.Clone(list)
 	slices.Sort(sorted)

@@ -44,10 +44,10 @@ func (m *Membership) Alive(n Node) bool {
 // Shared reports whether other bridges may be nodes beside this one.
 func (m *Membership) Shared() bool { return m.stream != nil }
 
-// Catchup returns when this node knows of everybody who had joined when it was
-// called, and what they had said by then: a renewal that was sent after that is
-// stored after all of it, and was read. What this node was told to tell before is
-// in that renewal.
+// Catchup waits until this node knows all members that had joined by the time of the
+// call, and their records as of then: until a renewal sent after the call was stored,
+// behind all of these, and read back. The renewal includes all changes that this node
+// made to its own record before the call.
 func (m *Membership) Catchup(ctx context.Context) error {
 	if m.stream == nil {
 		return nil
@@ -68,14 +68,16 @@ func (m *Membership) Catchup(ctx context.Context) error {
 		if over {
 			return protocol.Errorf(protocol.StoreUnavailable, "this bridge is no member of the cluster any more")
 		}
-		// The renewal that was under way may have been stored before the call.
+		// A renewal that was under way may have been stored before the call, so only a
+		// later one counts.
 		if sent > called && horizon >= proof {
 			return nil
 		}
 	}
 }
 
-// Keys are what the records of the living nodes have in Keys, by the id of the node.
+// Keys returns the fingerprints of secrets in the records of the living nodes, by the
+// id of the node.
 func (m *Membership) Keys() map[string]map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,11 +93,11 @@ func (m *Membership) Keys() map[string]map[string]string {
 	return all
 }
 
-// Working says how many nodes of the cluster work at a time.
+// Working returns the mode of the cluster: one working bridge, or all.
 func (m *Membership) Working() Working { return m.o.Working }
 
-// Elected is closed when this node is the oldest of the living: it then does
-// what exactly one does, and is the oldest as long as it lives.
+// Elected returns a channel that is closed when this node is the oldest living one. It
+// then has the tasks of exactly one bridge, and remains the oldest for its lifetime.
 func (m *Membership) Elected() <-chan struct{} { return m.elected }
 
 // Oldest reports whether this node is the oldest of the living.

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A Membership is this process as a node, and what it knows of the others. All
-// methods may be called by several goroutines.
+// A Membership is this process as a node, and its view of the other nodes. It is safe
+// for use by many goroutines.
 type Membership struct {
 	o       Options
-	stream  Stream // nil for who is alone
+	stream  Stream // nil for a bridge without a cluster, see [Alone]
 	started time.Time
 
 	mu       sync.Mutex
@@ -20,16 +20,16 @@ type Membership struct {
 	mine     Record
 	current  bool // the stream was read to its end once
 	members  map[string]Member
-	heard    map[string]time.Duration // when the record of a node was heard last
+	heard    map[string]time.Duration // when a node last wrote its record
 	lonely   time.Duration            // since when no server is connected, 0 if one is
-	stale    time.Duration            // since when the follower lacks what was confirmed, 0 if it does not
+	stale    time.Duration            // since when confirmed writes have been missing in the stream as read, 0 if none are
 	refollow context.CancelFunc
-	told     map[string]bool // what was logged once
+	told     map[string]bool // warnings that were logged already, by node
 
 	watching watchers
 	counters counters
-	wake     chan struct{} // holds a token when there is something to write at once
-	answered chan struct{} // closed, and made anew, when it is known what became of a write
+	wake     chan struct{} // holds a token when a write is due at once
+	answered chan struct{} // closed, and replaced, when the result of a write is known
 	entered  chan struct{} // closed when the node is a member
 	elected  chan struct{} // closed when it is the oldest
 	lost     chan error
@@ -89,7 +89,7 @@ func start(stream Stream, o Options) *Membership {
 	return m
 }
 
-// Alone is the membership of a bridge that shares its state with nobody.
+// Alone returns the membership of a bridge that does not share its state.
 func Alone(o Options) *Membership {
 	o.defaults()
 	m := &Membership{
@@ -107,8 +107,9 @@ func Alone(o Options) *Membership {
 	return m
 }
 
-// Leave ends the membership, so that the others need not notice. It is tried
-// again when NATS does not confirm it, until ctx ends or the others have noticed.
+// Leave ends the membership at once, instead of by the verdict of the others. It tries
+// again while NATS does not confirm it, until ctx ends or the others have declared this
+// node dead.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.stop()
 	m.watching.end()
@@ -124,10 +125,10 @@ func (m *Membership) Leave(ctx context.Context) error {
 	return m.resign(ctx)
 }
 
-// now is the time since the start, by a clock that nobody sets.
+// now returns the time since the start, by the monotonic clock.
 func (m *Membership) now() time.Duration { return time.Since(m.started) }
 
-// hurry has the keeper write without waiting for its time.
+// hurry makes the keeper write without waiting for its interval.
 func (m *Membership) hurry() {
 	select {
 	case m.wake <- struct{}{}:

@@ -2,7 +2,7 @@ package cluster
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// counters count what a node does about others.
+// counters count the verdicts of this node on others, and its unconfirmed renewals.
 type counters struct {
 	verdicts    prometheus.Counter
 	unconfirmed prometheus.Counter
@@ -21,7 +21,7 @@ func newCounters() counters {
 	}
 }
 
-// Metrics tell of the cluster as this node sees it.
+// Metrics returns the metrics of the cluster as this node sees it.
 func (m *Membership) Metrics() []prometheus.Collector {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aibridge_cluster_" + name, Help: help}, value)

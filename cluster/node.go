@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Node is one run of a bridge.
+// A Node is one process of a bridge, from its start to its end.
 type Node struct {
 	ID    string `json:"id" doc:"id of the bridge"`
 	Epoch uint64 `json:"epoch" doc:"number of its run, higher with every start"`
@@ -16,7 +16,7 @@ type Node struct {
 
 func (n Node) String() string { return fmt.Sprintf("%s/%d", n.ID, n.Epoch) }
 
-// ParseNode reads what [Node.String] has written.
+// ParseNode parses the format of [Node.String].
 func ParseNode(text string) (Node, error) {
 	id, number, ok := strings.Cut(text, "/")
 	epoch, err := strconv.ParseUint(number, 10, 64)
@@ -26,22 +26,22 @@ func ParseNode(text string) (Node, error) {
 	return Node{id, epoch}, nil
 }
 
-// Working says how many of the bridges of a cluster work at a time.
+// Working is the number of bridges of a cluster that work at a time.
 type Working string
 
-// One works and the others stand by, or all of them work.
+// With One, one bridge works and the others stand by; with All, all of them work.
 const (
 	One Working = "one"
 	All Working = "all"
 )
 
-// A State says what a node is doing.
+// A State is the stage of a node's life.
 type State string
 
-// The states of a node. Those that have left or were declared dead are no
-// members any more.
+// The states of a node. Nodes that have left or were declared dead are not members any
+// more.
 const (
-	Standby  State = "standby"  // it waits until it is the oldest
+	Standby  State = "standby"  // it waits to become the oldest
 	Serving  State = "working"  // it serves clients
 	Draining State = "draining" // it takes no new clients, and sends its own elsewhere
 	Left     State = "left"     // it has ended
@@ -72,19 +72,19 @@ func (m Member) clone() Member {
 	return m
 }
 
-// A Change is something that happened to another node or to this one.
+// A Change is an event of the life of another node or of this one.
 type Change struct {
 	Kind   ChangeKind
-	Member Member // as it is now, or was last
+	Member Member // its present record, or its last one
 }
 
-// ChangeKind says what happened.
+// ChangeKind is the kind of a [Change].
 type ChangeKind int
 
-// What happens to nodes.
+// The kinds of changes.
 const (
-	Joined   ChangeKind = iota + 1 // a node is there that was not
-	Told                           // it says something else of itself than before
+	Joined   ChangeKind = iota + 1 // a new node
+	Told                           // its record has changed
 	Departed                       // it has ended in order
 	Declared                       // it was declared dead: the verdict
 )
@@ -93,12 +93,12 @@ func (k ChangeKind) String() string {
 	return [...]string{"", "joined", "told", "departed", "declared dead"}[k]
 }
 
-// How records are kept and given up. Nothing is measured by a clock of NATS's,
-// and nobody ends by a timer: while NATS elects a leader, which takes seconds,
-// no renewal is confirmed and nobody's silence counts.
+// Times of the renewal and expiry of records. None is measured by the clock of a NATS
+// server, and no record expires by a timer: while NATS elects a leader, which takes
+// seconds, no renewal is confirmed and no silence counts.
 const (
 	RenewEvery  = 300 * time.Millisecond  // between two renewals
-	SilentAfter = 3 * time.Second         // of silence among one's own renewals, a node counts as dead
+	SilentAfter = 3 * time.Second         // of silence, measured between renewals of the observer, a node counts as dead
 	UnsureAfter = 2500 * time.Millisecond // without a confirmed renewal, a node acknowledges nothing durable
-	LonelyAfter = 12 * time.Second        // without any server of NATS, a node ends if there were others
+	LonelyAfter = 12 * time.Second        // without any NATS server, a node ends if there were others
 )

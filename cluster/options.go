@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Options say who joins. ID is needed.
+// Options describe the node that joins. ID is required.
 type Options struct {
 	ID      string // of the bridge
 	Version string // of the program
@@ -17,8 +17,8 @@ type Options struct {
 	Rotating []string
 	Keeps    string // address under which the bridge keeps a copy of the state; "" for none
 	Labels   map[string]string
-	// Newer is by how many versions what this node says to others is newer than [Wire]:
-	// 0, but where tests have it pass for a bridge of another release.
+	// Newer is added to [Wire] as the version of this node's protocol: 0, but for tests
+	// that simulate a bridge of another release.
 	Newer int
 	// Waiting is called with the reason while the node may not work yet; optional.
 	Waiting func(reason string)

@@ -7,8 +7,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Wire is the version of what bridges say to each other. Bridges whose versions
-// differ by one work together.
+// Wire is the version of the protocol between bridges. Versions that differ by one are
+// compatible.
 const Wire = 1
 
 const (
@@ -18,25 +18,25 @@ const (
 	maxNotes     = 16
 )
 
-// A Record is what the stream has of a node.
+// A Record is the entry of a node in the stream.
 type Record struct {
 	Schema   int    `json:"v"`
 	Instance string `json:"instance"` // of the process: tells runs apart that chose one epoch
 	Renewals uint64 `json:"renewals"`
 	// Agree has the settings in which all nodes of a cluster must agree.
 	Agree map[string]string `json:"agree,omitempty"`
-	// Keys are fingerprints of the secrets that all nodes must share, by file. A node
-	// that serves has those of all versions of a file from which the newest can be
-	// had, separated by spaces.
+	// Keys are fingerprints of the secrets that all nodes must share, by file. A
+	// serving node lists, separated by spaces, those of all versions of a file from
+	// which the newest can be derived.
 	Keys map[string]string `json:"keys,omitempty"`
-	By   string            `json:"by,omitempty"` // who declared it dead
+	By   string            `json:"by,omitempty"` // id of the bridge that declared it dead
 	Member
 }
 
 // ended reports whether the record is of a node that is no member any more.
 func (r *Record) ended() bool { return r.State == Left || r.State == Dead }
 
-// encode is the record as it is stored.
+// encode returns the record in its stored form.
 func (r *Record) encode() ([]byte, error) {
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > maxRecord {
@@ -52,7 +52,7 @@ type entry struct {
 	record   Record
 }
 
-// decodeEntry reads what is stored of a node.
+// decodeEntry parses the stored record of a node.
 func decodeEntry(id string, revision uint64, data []byte) (entry, error) {
 	e := entry{id: id, revision: revision}
 	if len(data) > maxRecord {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Settings say how a bridge works beside others that share its state.
+// Settings configure a bridge that shares its state with others.
 type Settings struct {
 	Working string `yaml:"working" doc:"number of bridges of one state and root that work at a time: one, with the others standing by, or all"`
 
@@ -24,10 +24,11 @@ type Settings struct {
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// DefaultSettings are those of a bridge that works by itself, beside standbys.
+// DefaultSettings returns the settings of a bridge that works alone, with standbys.
 func DefaultSettings() Settings { return Settings{Working: string(One), Window: 5, Name: "aibridge"} }
 
-// MostWindow bounds over how many seconds clients are sent to other bridges.
+// MostWindow is the greatest number of seconds over which clients are sent to other
+// bridges.
 const MostWindow = 600
 
 // Formed reports whether the bridges form the cluster themselves, and keep the
@@ -38,15 +39,16 @@ func (s *Settings) Formed() bool { return len(s.Join) > 0 }
 func (s *Settings) Address() string { return cmp.Or(s.Advertise, s.Listen) }
 
 // First reports whether this bridge is the first of those that form the cluster: it
-// begins the cluster, and does everything that is done once at a beginning.
+// starts the cluster, and does all one-time initialization.
 func (s *Settings) First() bool { return s.Formed() && s.Address() == s.Join[0] }
 
-// Copies is the number of bridges, of those that form the cluster, that keep a thing.
+// Copies returns the number of replicas of stored data among the bridges that form the
+// cluster.
 func (s *Settings) Copies() int { return min(len(s.Join), 3) }
 
-// Check tells fail what is wrong with the settings. Shared says whether the
-// state is the place where other bridges reach it, files whether contents of files are
-// there too.
+// Check reports the faults of the settings to fail. shared reports whether other
+// bridges can reach the state, files whether the contents of files are stored there
+// too.
 func (s *Settings) Check(shared, files bool, fail func(format string, args ...any)) {
 	switch Working(s.Working) {
 	case One:
@@ -75,8 +77,8 @@ func (s *Settings) Check(shared, files bool, fail func(format string, args ...an
 	s.checkFormed(fail)
 }
 
-// checkFormed tells fail what is wrong with the settings of a cluster that
-// bridges form.
+// checkFormed reports the faults of the settings of a cluster formed by bridges to
+// fail.
 func (s *Settings) checkFormed(fail func(format string, args ...any)) {
 	if n := len(s.Join); n != 3 && n != 5 {
 		fail("cluster.join: three or five bridges keep the state, not %d: of two, each would stop the other; of more, each write would wait for more disks. Further bridges join without being in the list", n)
@@ -115,7 +117,7 @@ func (s *Settings) checkListen(fail func(format string, args ...any)) {
 	}
 }
 
-// checkRelay tells fail what is wrong with the settings of direct connections.
+// checkRelay reports the faults of the settings of direct connections to fail.
 func (s *Settings) checkRelay(fail func(format string, args ...any)) {
 	host, _, err := net.SplitHostPort(s.Relay)
 	ip := net.ParseIP(host)

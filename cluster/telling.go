@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// Tell changes what the record says of this node: its state, addresses, notes
-// and keys. It is written at once, if nothing keeps that up.
+// Tell edits this node's record: its state, addresses, notes and keys. The record is
+// written at once, unless another write is under way.
 func (m *Membership) Tell(edit func(r *Record)) {
 	m.mu.Lock()
 	edit(&m.mine)
@@ -17,8 +17,8 @@ func (m *Membership) Tell(edit func(r *Record)) {
 	m.hurry()
 }
 
-// Note tells the other nodes something of a part, such as the address of its
-// relay, in at most 1 KiB; "" takes it back.
+// Note publishes a note of a component of this bridge to the other nodes, such as the
+// address of its relay, in at most 1 KiB; "" removes it.
 func (m *Membership) Note(part, text string) (err error) {
 	if len(text) > maxNote {
 		return fmt.Errorf("cluster: the note of %q takes %d bytes, %d is the limit", part, len(text), maxNote)
@@ -40,7 +40,7 @@ func (m *Membership) Note(part, text string) (err error) {
 	return err
 }
 
-// Watch has f called for every change from now on, one after the other, in the
-// order of the stream. f must not wait. What is there already, [Membership.Members]
-// tells. The function that is returned ends it.
+// Watch calls f for every change from now on, one at a time, in the order of the
+// stream. f must not block. The present members are in [Membership.Members]. The
+// returned function ends the watch.
 func (m *Membership) Watch(f func(Change)) (stop func()) { return m.watching.add(f) }

@@ -2,7 +2,7 @@ package cluster
 
 import "sync"
 
-// watchers are told of changes, one after the other.
+// watchers are the functions called for changes, one change at a time.
 type watchers struct {
 	mu      sync.Mutex
 	pending []Change

@@ -12,7 +12,7 @@ import (
 
 const (
 	mostGreeted = 64               // connections at a time that are not lines yet
-	warnEvery   = 10 * time.Second // of those that are refused, at most
+	warnEvery   = 10 * time.Second // least interval of warnings of refused connections
 	acceptPause = 100 * time.Millisecond
 )
 
@@ -66,11 +66,12 @@ func (s *Switch) welcome(raw net.Conn) {
 	}
 }
 
-// errBetter says that two bridges have a line already, and the new one is not to
-// take its place.
+// errBetter is the reason to decline a second line between two bridges, when the
+// existing one takes precedence.
 var errBetter = errors.New("there is a line already, dialled by the bridge with the lower id")
 
-// answer makes a connection the line with a bridge, and says so.
+// answer makes an accepted connection the line with its bridge, and confirms that with
+// a greeting.
 func (s *Switch) answer(l *line) error {
 	l.writing.take() // until the answer is on its way, no frame is
 	defer l.writing.end()
@@ -85,7 +86,7 @@ func (s *Switch) answer(l *line) error {
 	return nil
 }
 
-// decline says why no line is wanted.
+// decline answers a dialled connection with the reason of its refusal.
 func (s *Switch) decline(conn *tls.Conn, why error) {
 	_, _ = conn.Write(greeting{s.o.Self.Epoch, why.Error()}.append(nil))
 }
@@ -121,7 +122,7 @@ func (s *Switch) meet(ctx context.Context, conn *tls.Conn) (*peer, error) {
 	return p, nil
 }
 
-// refuse notes that somebody was refused, and warns of it now and then.
+// refuse counts a refused connection, and logs a warning at most every warnEvery.
 func (s *Switch) refuse(from net.Addr, why error) {
 	s.metrics.refused.Inc()
 	now, last := time.Now().Unix(), s.warned.Load()
@@ -149,7 +150,7 @@ func (s *Switch) adopt(l *line) bool {
 	return true
 }
 
-// serve takes what comes on a line, as long as there is one.
+// serve reads the frames of a line until it is closed.
 func (s *Switch) serve(l *line) {
 	defer close(l.served)
 	p := l.peer

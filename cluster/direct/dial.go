@@ -91,7 +91,8 @@ func (p *peer) dial() (*line, error) {
 	return newLine(p, conn, true), nil
 }
 
-// greet shakes hands with who answers at the bridge's address.
+// greet completes the TLS handshake and exchanges greetings with the process at the
+// bridge's address.
 func (p *peer) greet(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
 	secure := p.s.tls.Clone()
 	secure.ServerName = certified(p.ID)
@@ -115,7 +116,7 @@ func (p *peer) greet(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
 	return conn, nil
 }
 
-// explained says why a connection came to nothing, as a person reads it.
+// explained returns the error of a failed connection in words for an operator.
 func explained(err error) string {
 	var (
 		authority x509.UnknownAuthorityError

@@ -9,12 +9,12 @@ import (
 	"io"
 )
 
-// A greeting is what either side of a line says first: who dials says which process
-// of which bridge it is, and the other side answers with its own, or with why it
-// wants no line.
+// A greeting is the first message of either side of a line: the dialling side sends its
+// bridge and epoch, and the other side answers with its own epoch, or with the reason
+// of a refusal.
 type greeting struct {
 	epoch uint64
-	text  string // the id of who dials; of who answers, why not: "" says yes
+	text  string // id of the dialling bridge; of the answer, the reason of a refusal, "" for none
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 	mostText        = 255 // bytes of an id or a reason
 )
 
-// An otherVersion says that the other side speaks another version.
+// An otherVersion is the error of a greeting in another version of the protocol.
 type otherVersion byte
 
 func (v otherVersion) Error() string {
@@ -62,8 +62,8 @@ func certified(id string) string {
 	return hex.EncodeToString(sum[:16]) + ".bridge.aibridge"
 }
 
-// Frames on a line are four bytes of their length, least significant first, and
-// their content. A frame without content only says that its sender is there.
+// A frame on a line is its length in four bytes, least significant first, and its
+// content. An empty frame is a beat: a sign of life of its sender.
 const (
 	mostFrame = 64 << 10
 	headBytes = 4

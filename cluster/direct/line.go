@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	beatEvery     = time.Second     // a line says that it is there, if nothing else is said
-	silentAfter   = 3 * time.Second // a line on which nothing was heard is closed
+	beatEvery     = time.Second     // interval of beats on an idle line
+	silentAfter   = 3 * time.Second // silence after which a line is closed
 	writePatience = 5 * time.Second // of one write: the other side takes nothing
 )
 
@@ -25,9 +25,9 @@ type line struct {
 	conn   *tls.Conn
 	raw    net.Conn
 
-	writing turns // whoever writes has one
+	writing turns // held by the goroutine that writes
 	buffer  []byte
-	said    bool // something since the last beat
+	said    bool // a frame was written since the last beat
 
 	closing sync.Once
 	closed  chan struct{}
@@ -88,7 +88,8 @@ func (l *line) put(frame []byte) error {
 	return err
 }
 
-// beat says now and then that this side is there, until the line is closed.
+// beat writes an empty frame every beatEvery without other frames, until the line is
+// closed.
 func (l *line) beat() {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -98,7 +99,7 @@ func (l *line) beat() {
 		case <-l.closed:
 			return
 		}
-		if !l.writing.tryTake() { // it says something now
+		if !l.writing.tryTake() { // a frame is being written: no beat is needed
 			continue
 		}
 		if !l.said {
@@ -109,8 +110,8 @@ func (l *line) beat() {
 	}
 }
 
-// read has take called with every frame, which is valid until take returns, until
-// the line is closed.
+// read calls take with every frame, which is valid until take returns, until the line
+// is closed.
 func (l *line) read(take func(from string, frame []byte)) {
 	in := bufio.NewReaderSize(l.conn, headBytes+mostFrame)
 	for {
@@ -126,7 +127,7 @@ func (l *line) read(take func(from string, frame []byte)) {
 	}
 }
 
-// next is the frame that comes next, in the buffer of in.
+// next returns the next frame, which lies in the buffer of in.
 func next(in *bufio.Reader) ([]byte, error) {
 	head, err := in.Peek(headBytes)
 	if err != nil {
@@ -152,7 +153,7 @@ func (l *line) close(why error) {
 	})
 }
 
-// broken says why a line has ended, as a person reads it.
+// broken returns the error that ended a line in words for an operator.
 func broken(err error) string {
 	var late net.Error
 	switch {

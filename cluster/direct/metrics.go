@@ -2,7 +2,7 @@ package direct
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics count what lines do.
+// metrics count the frames and bytes on lines, broken lines and refused connections.
 type metrics struct {
 	frames, bytes, broken, refused prometheus.Counter
 }

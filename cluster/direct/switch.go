@@ -22,7 +22,7 @@ type Transport interface {
 	Send(to string, frame []byte) error
 }
 
-// A Node is one run of a bridge.
+// A Node is one process of a bridge, from its start to its end.
 type Node struct {
 	ID    string
 	Epoch uint64
@@ -34,13 +34,14 @@ type Peer struct {
 	Address string // host:port where it listens
 }
 
-// Options say who has lines. Self, Secret and Fallback are needed.
+// Options are the identity, the secret and the transports of a [Switch]. Self, Secret
+// and Fallback are required.
 type Options struct {
 	Self     Node
-	Secret   []byte    // that the bridges of the cluster have, and nobody else
-	Fallback Transport // for those to whom there is no line
-	// Changed is told when a line comes or goes: frames on their way may be lost or
-	// overtaken; optional.
+	Secret   []byte    // shared by the bridges of the cluster only
+	Fallback Transport // for bridges without a line
+	// Changed is called when the line with a bridge is opened or closed: frames on
+	// their way may be lost or overtaken. Optional.
 	Changed func(bridge string)
 	// Dial connects to an address; by TCP by default.
 	Dial       func(ctx context.Context, address string) (net.Conn, error)
@@ -61,8 +62,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// A Switch chooses for each bridge how frames are carried to it: over the line with
-// it, if there is one.
+// A Switch is the transport of frames to all bridges: over the line with a bridge, or
+// over the fallback if there is none.
 type Switch struct {
 	o       Options
 	tls     *tls.Config
@@ -72,7 +73,7 @@ type Switch struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	greets  chan struct{} // holds a token for each connection that is not a line yet
-	warned  atomic.Int64  // when somebody was refused last, Unix seconds
+	warned  atomic.Int64  // time of the last warning of a refusal, Unix seconds
 
 	mu       sync.RWMutex
 	closed   bool
@@ -130,8 +131,8 @@ func (s *Switch) Close() {
 	s.running.Wait()
 }
 
-// Reconcile says with whom lines are wanted. A process that is not among them has
-// none any more.
+// Reconcile sets the processes with which lines are wanted. Lines with others are
+// closed.
 func (s *Switch) Reconcile(wanted []Peer) {
 	is := make(map[string]Peer, len(wanted))
 	for _, p := range wanted {
@@ -161,7 +162,7 @@ func (s *Switch) Reconcile(wanted []Peer) {
 	}
 }
 
-// peer is a bridge with which a line is wanted, nil for others.
+// peer returns the bridge of an id if a line with it is wanted, nil otherwise.
 func (s *Switch) peer(id string) *peer {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -181,7 +182,7 @@ func (s *Switch) Send(to string, frame []byte) error {
 	return s.o.Fallback.Send(to, frame)
 }
 
-// A Status says how frames are carried to a bridge.
+// A Status is the state of the transport to one bridge.
 type Status struct {
 	Bridge  string
 	Address string
@@ -191,7 +192,7 @@ type Status struct {
 	Why     string // there is no line
 }
 
-// Status tells of all bridges with which a line is wanted, by id.
+// Status returns the state of all bridges with which a line is wanted, sorted by id.
 func (s *Switch) Status() []Status {
 	s.mu.RLock()
 	peers := make([]*peer, 0, len(s.peers))
@@ -219,7 +220,7 @@ func (p *peer) reason() string {
 	return p.why
 }
 
-// failed notes why there is no line, and tells of it once.
+// failed records the reason why there is no line, and logs it if it has changed.
 func (p *peer) failed(why string) {
 	p.mu.Lock()
 	told := p.why == why
@@ -230,7 +231,7 @@ func (p *peer) failed(why string) {
 	}
 }
 
-// leave ends what there is with a bridge.
+// leave closes the line with a bridge and stops dialling it.
 func (p *peer) leave() {
 	p.end()
 	if l := p.line.Load(); l != nil {

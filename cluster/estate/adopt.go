@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which everything is looked at, beside when something
-	// changes.
+	// lookEvery is the interval of checks of all estates, in addition to those after a
+	// change.
 	lookEvery = time.Second
 	// retryAfter is the time when an estate is tried again that could not be taken.
 	retryAfter = 5 * time.Second
-	// closeTimeout bounds how long it takes to give an estate back.
+	// closeTimeout is the time limit of giving an estate back.
 	closeTimeout = 10 * time.Second
 )
 
-// Run serves the sessions of bridges that are dead, as far as they are for this
-// bridge to serve, until ctx ends. Then it gives back what it has.
+// Run serves the sessions of dead bridges that fall to this bridge, until ctx ends.
+// Then it gives all its estates back.
 func (e *Estates) Run(ctx context.Context) error {
 	defer e.giveBackAll(context.WithoutCancel(ctx))
 	tick := time.NewTicker(lookEvery)
@@ -35,7 +35,8 @@ func (e *Estates) Run(ctx context.Context) error {
 	}
 }
 
-// look does what there is to do.
+// look gives back the estates of bridges that have returned or have no sessions left,
+// and adopts orphaned ones.
 func (e *Estates) look(ctx context.Context) {
 	living, publishers := e.living(), e.publishers()
 	for bridge, server := range e.held {
@@ -61,7 +62,7 @@ func (e *Estates) look(ctx context.Context) {
 	e.metrics.tell(waiting, e.held)
 }
 
-// orphaned reports whether nobody serves the sessions of a bridge that is dead.
+// orphaned reports whether a bridge is dead and no living process serves its sessions.
 func (e *Estates) orphaned(bridge string, r *Record, living census) bool {
 	if _, lives := living[bridge]; lives || r.Vacant {
 		return false
@@ -89,9 +90,9 @@ func (e *Estates) tryAdopt(ctx context.Context, bridge string) {
 	}
 }
 
-// adopt takes the estate of a bridge, unless somebody else does. Records and members
-// come in two streams: the holder may have joined without this bridge knowing yet,
-// and is dead only if it is not there once all are known that had joined.
+// adopt takes the estate of a bridge, unless another process does. Records and members
+// come in two streams: the holder may have joined without this bridge knowing yet. It
+// counts as dead only if it is missing after a catch-up with the members.
 func (e *Estates) adopt(ctx context.Context, bridge string) {
 	began := time.Now()
 	r, revision, there := e.o.Records.Get(bridge)
@@ -101,7 +102,7 @@ func (e *Estates) adopt(ctx context.Context, bridge string) {
 	taken := &Record{Holder: e.o.Members.Self(), Run: r.Run + 1}
 	_, err := e.o.Records.Update(ctx, bridge, taken, revision)
 	if protocol.CodeOf(err) == protocol.RevisionConflict {
-		return // somebody else has
+		return // another process has taken it
 	}
 	var server Server
 	if err == nil {
@@ -140,7 +141,8 @@ func (e *Estates) giveBack(ctx context.Context, bridge string) {
 	}
 }
 
-// release has nobody be the holder of an estate that is not served any more.
+// release writes a record without a holder for an estate that is not served any more.
+// It reports whether that succeeded.
 func (e *Estates) release(ctx context.Context, bridge string, vacant bool) bool {
 	r, revision, there := e.o.Records.Get(bridge)
 	if !there || r.Holder != e.o.Members.Self() {

@@ -13,9 +13,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Records are the estates of all bridges by id, in the registry: what is written
-// with a revision is refused with 3003 unless that is the present one, and what is
-// created with 3002 if it is there.
+// Records are the estates of all bridges by id, in the registry. Update fails with 3003
+// unless the given revision is the present one, and Create with 3002 if the record
+// exists.
 type Records interface {
 	Get(bridge string) (r *Record, revision uint64, ok bool)
 	All() iter.Seq2[string, *Record]
@@ -32,33 +32,33 @@ type Members interface {
 
 // A Server serves the sessions of a bridge that has ended.
 type Server interface {
-	// Reconcile says who is there that may publish something for them.
+	// Reconcile sets the members that may publish to the sessions.
 	Reconcile(members []relay.Member)
-	// Vacant reports whether there are none, and Count how many.
+	// Vacant reports whether there are no sessions; Count is their number.
 	Vacant() bool
 	Count() int
-	// Close ends the service; what is not accepted by then is the next one's. It
-	// reports whether there are no sessions left.
+	// Close ends the service; publications not accepted by then go to the next holder.
+	// It reports whether there are no sessions left.
 	Close(ctx context.Context) (vacant bool)
 }
 
-// Options say what [Estates] work with. All but Log and Registerer are needed.
+// Options are the dependencies of [Estates]. All but Log and Registerer are required.
 type Options struct {
 	Records Records
 	Members Members
-	// Serve opens the journal of a bridge, which takes it away from whoever still
-	// writes to it, and serves the sessions there under the number of a run.
+	// Serve opens the journal of a bridge, which takes it away from any process that
+	// still writes to it, and serves its sessions under the number of a run.
 	Serve func(ctx context.Context, bridge string, run uint64) (Server, error)
-	// Ready reports whether a member takes what others relay to it.
+	// Ready reports whether a member accepts relayed publications.
 	Ready      func(cluster.Member) bool
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Estates are the things that bridges leave, as this bridge knows and treats them.
+// Estates are the estates of all bridges: this bridge serves those that fall to it.
 type Estates struct {
 	o       Options
-	wake    chan struct{} // holds a token when there may be something to do
+	wake    chan struct{} // holds a token when a check is due
 	metrics *metrics
 
 	// Of the goroutine of Run.
@@ -77,7 +77,7 @@ func New(o Options) *Estates {
 	return e
 }
 
-// Wake has everything looked at again soon. It never waits.
+// Wake requests a check of all estates. It does not block.
 func (e *Estates) Wake() {
 	select {
 	case e.wake <- struct{}{}:
@@ -130,8 +130,8 @@ func (e *Estates) Holds(bridge string) bool {
 	return there && r.Holder == self && bridge != self.ID
 }
 
-// ServedBy is the bridge that serves the sessions of one that has ended; "" if nobody
-// does, or it has its own.
+// ServedBy returns the bridge that serves the sessions of one that has ended; "" if they
+// are not served, or by the bridge itself.
 func (e *Estates) ServedBy(bridge string) string {
 	r, _, there := e.o.Records.Get(bridge)
 	if !there || r.Vacant || !r.adopted(bridge) || !e.living().runs(r.Holder) {
@@ -140,7 +140,7 @@ func (e *Estates) ServedBy(bridge string) string {
 	return r.Holder.ID
 }
 
-// A census is who lives.
+// A census is the living members by bridge.
 type census map[string]cluster.Member
 
 func (e *Estates) living() census {
@@ -158,8 +158,8 @@ func (c census) runs(n cluster.Node) bool {
 	return there && m.Epoch == n.Epoch
 }
 
-// Peers are the bridges that something may be relayed to: those that live, and
-// those whose sessions do.
+// Peers returns the bridges to which publications are relayed: the living ones, and
+// dead ones with sessions.
 func (e *Estates) Peers() (peers []relay.Member) {
 	self, living := e.o.Members.Self().ID, e.living()
 	for id, m := range living {
@@ -182,7 +182,8 @@ func (e *Estates) Peers() (peers []relay.Member) {
 	return peers
 }
 
-// peer is a bridge that lives. Until it has its sessions, those wait.
+// peer returns a living bridge as a member of the relay. It is waiting until it has
+// loaded its sessions.
 func (e *Estates) peer(m cluster.Member, living census) relay.Member {
 	p := relay.Member{Node: relay.Node(m.Node), Ready: e.o.Ready(m)}
 	r, _, there := e.o.Records.Get(m.ID)
@@ -196,7 +197,7 @@ func (e *Estates) peer(m cluster.Member, living census) relay.Member {
 	return p
 }
 
-// publishers are the bridges that may publish something.
+// publishers returns the bridges that may publish: all members.
 func (e *Estates) publishers() (all []relay.Member) {
 	for _, m := range e.o.Members.Members() {
 		all = append(all, relay.Member{Node: relay.Node(m.Node), Ready: e.o.Ready(m)})

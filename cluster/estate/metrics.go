@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics tell what becomes of the sessions of bridges that have ended.
+// metrics count the estates and sessions of ended bridges, and measure how long
+// adoption takes.
 type metrics struct {
 	seconds                   prometheus.Histogram
 	failed                    prometheus.Counter

@@ -7,14 +7,15 @@ import (
 	"github.com/aibridge/aibridge/cluster"
 )
 
-// A Record says who has the journal of a bridge. Its key is the bridge's id.
+// A Record names the process that holds the journal of a bridge. Its key is the
+// bridge's id.
 type Record struct {
-	Holder cluster.Node `json:"holder"` // the process that has it; none while it is given back
-	// Run is the epoch of the bridge or, while another serves its sessions, a number
-	// above all that were in use for it. Nobody is known to others by one of them
-	// twice. A bridge that returns has a higher one: epochs are times in milliseconds.
+	Holder cluster.Node `json:"holder"` // zero while no process holds it
+	// Run is the epoch of the bridge or, while another one serves its sessions, a
+	// number above all that were in use for it, so that no number is used twice. A
+	// bridge that returns has a higher one: epochs are times in milliseconds.
 	Run uint64 `json:"run"`
-	// Vacant says that nobody has a session there: it may stay as it is.
+	// Vacant reports that there are no sessions in the journal: it needs no holder.
 	Vacant bool `json:"vacant,omitempty"`
 }
 

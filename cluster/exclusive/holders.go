@@ -30,10 +30,11 @@ type Members interface {
 	Oldest() bool
 }
 
-// Owners know the bridges that have the kept sessions, see package cluster/sessions.
+// Owners is the directory of the bridges that own the kept sessions, see package
+// cluster/sessions.
 type Owners interface {
-	// Owners returns the ids of the bridges, "" for a session that is not kept: what this
-	// bridge knows or, if certain, what was decided by the time of the call.
+	// Owners returns the ids of the bridges, "" for a session that is not kept: as this
+	// bridge knows them or, if certain, as decided by the time of the call.
 	Owners(ctx context.Context, ids []broker.SessionID, certain bool) ([]string, error)
 }
 
@@ -45,7 +46,7 @@ type Local interface {
 	LoseExclusive(id broker.SessionID, topic string)
 }
 
-// Options say what [Holders] work with. All but Log are needed.
+// Options are the dependencies of [Holders]. All but Log are required.
 type Options struct {
 	Self    cluster.Node // the process of this bridge
 	Records Records
@@ -61,7 +62,7 @@ type Options struct {
 type Holders struct {
 	o     Options
 	locks keylock.Locks
-	wake  chan struct{} // holds a token while given has something new
+	wake  chan struct{} // holds a token while given has new entries
 	due   chan struct{} // holds a token while all records are to be compared
 
 	mu    sync.Mutex
@@ -72,7 +73,7 @@ type Holders struct {
 	running sync.WaitGroup
 }
 
-// A gift is a topic that a session has given back, and whose record is yet to be deleted.
+// A gift is a topic that a session has given back, with its record still to be deleted.
 type gift struct {
 	id    broker.SessionID
 	topic string

@@ -19,7 +19,7 @@ type Record struct {
 	For     protocol.Party `json:"for"` // owner of the session
 }
 
-// KeptFor is the party in whose budget of records this one counts.
+// KeptFor returns the party whose budget of records this one counts against.
 func (r *Record) KeptFor() protocol.Party { return r.For }
 
 func (r *Record) session() broker.SessionID {

@@ -14,11 +14,12 @@ const (
 	// lookEvery is the interval at which all records are compared with the
 	// subscriptions; they are compared as well when bridges come or go.
 	lookEvery = time.Minute
-	// patience bounds the deletion of a record, and a comparison of all.
+	// patience is the time limit of the deletion of a record, and of a comparison of
+	// all.
 	patience = 15 * time.Second
 )
 
-// Start begins to delete the records of what the sessions of a broker give back.
+// Start begins to delete the records of topics that the sessions of a broker give back.
 func (h *Holders) Start(local Local) {
 	var run context.Context
 	run, h.stop = context.WithCancel(context.Background())
@@ -34,8 +35,8 @@ func (h *Holders) Close() {
 	h.running.Wait()
 }
 
-// tend deletes the records of what was given back, and compares all records when bridges
-// have come or gone, until ctx ends.
+// tend deletes the records of topics given back, and compares all records after a
+// change of the members, until ctx ends.
 func (h *Holders) tend(ctx context.Context) {
 	every := time.NewTicker(lookEvery)
 	defer every.Stop()
@@ -61,8 +62,8 @@ func (h *Holders) tend(ctx context.Context) {
 	}
 }
 
-// giveAll deletes the records of what was given back, and reports whether all of them
-// are deleted.
+// giveAll deletes the records of all topics given back, and reports whether all
+// deletions succeeded.
 func (h *Holders) giveAll(ctx context.Context) bool {
 	h.mu.Lock()
 	given := h.given

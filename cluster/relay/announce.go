@@ -9,13 +9,14 @@ import (
 	"github.com/aibridge/aibridge/cluster/routes"
 )
 
-// A waiter waits until all bridges know what was announced in a round.
+// A waiter is a pending answer: due when all bridges know the announcements of a round.
 type waiter struct {
 	round  uint64
 	answer broker.Answerer
 }
 
-// checkEvery is the interval at which bridges are told the sum of what they should know.
+// checkEvery is the interval at which the checksum of the announcements is sent to the
+// other bridges.
 const checkEvery = 10 * time.Second
 
 // Subscribed implements [broker.Peers].
@@ -54,7 +55,8 @@ func (r *Relay) announceSoon() {
 	}
 }
 
-// announce tells the other bridges what changes, at most once in a while.
+// announce sends changes of subscriptions to the other bridges, at most once per
+// Gather.
 func (r *Relay) announce() {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
@@ -75,8 +77,8 @@ func (r *Relay) announce() {
 	}
 }
 
-// announceNow tells each bridge what has changed, and everything to those that
-// have to begin anew.
+// announceNow sends the pending changes to each bridge, and a snapshot to outdated
+// ones.
 func (r *Relay) announceNow() {
 	r.announcing.Lock()
 	peers := r.all()
@@ -104,7 +106,7 @@ func (r *Relay) announceNow() {
 	r.local.AnswerReceipts()
 }
 
-// begins reports whether the bridge has to be told everything.
+// begins reports whether the bridge needs a snapshot.
 func (p *peer) begins() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,11 +117,11 @@ func (p *peer) announceRound(changes, snapshot []routes.Batch, round uint64, tol
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state != open {
-		return // it will be told everything
+		return // it gets a snapshot instead
 	}
 	switch {
 	case p.adopted:
-	case p.out.held() > 4*most: // or a bridge that stands still would take all memory
+	case p.out.held() > 4*most: // bounds the memory that a stalled bridge takes
 		p.outdated = p.outdated || len(changes) > 0
 	case p.outdated && p.informed && snapshot != nil:
 		p.outdated = false
@@ -133,7 +135,7 @@ func (p *peer) announceRound(changes, snapshot []routes.Batch, round uint64, tol
 	}
 }
 
-// tellSum tells every bridge the sum of what it should know.
+// tellSum sends the checksum of the announcements to every bridge.
 func (r *Relay) tellSum() {
 	check := r.announcer.Check()
 	again := false
@@ -150,7 +152,7 @@ func (r *Relay) tellSum() {
 	}
 }
 
-// announced takes what a bridge announces.
+// announced applies an announcement of a bridge to the table.
 func (r *Relay) announced(p *peer, encoded []byte) error {
 	var b routes.Batch
 	if err := b.Decode(encoded); err != nil {
@@ -167,7 +169,7 @@ func (r *Relay) announced(p *peer, encoded []byte) error {
 		return nil // its snapshot is on its way
 	}
 	if err != nil {
-		r.o.Log.Warn("what a bridge announces is asked for again", "bridge", p.id, "why", err)
+		r.o.Log.Warn("a snapshot of a bridge's announcements is requested", "bridge", p.id, "why", err)
 		r.metrics.resyncs.Inc()
 		p.mu.Lock()
 		p.resync = true
@@ -177,8 +179,8 @@ func (r *Relay) announced(p *peer, encoded []byte) error {
 	return nil
 }
 
-// knownTo reports whether all bridges know what was announced in a round.
-// announcing is locked.
+// knownTo reports whether all bridges know the announcements of a round. The caller
+// holds announcing.
 func (r *Relay) knownTo(round uint64) bool {
 	if round > r.round {
 		return len(r.all()) == 0
@@ -191,15 +193,15 @@ func (r *Relay) knownTo(round uint64) bool {
 	return true
 }
 
-// hasRound reports whether the bridge knows what was announced in a round, or
-// has nobody who publishes.
+// hasRound reports whether the bridge knows the announcements of a round, or has no
+// publishers.
 func (p *peer) hasRound(round uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state == absent || p.adopted || p.state == open && p.known && p.round >= round
 }
 
-// roundsMoved answers those whose announcements are known to all by now.
+// roundsMoved answers the waiters of rounds that all bridges know by now.
 func (r *Relay) roundsMoved() {
 	r.announcing.Lock()
 	var ready []waiter
@@ -221,11 +223,11 @@ func (r *Relay) roundsMoved() {
 	}
 }
 
-// Ready reports whether this bridge knows what all others announced, and they
-// what it did, and nobody's sessions wait.
+// Ready reports whether this bridge and all others know each other's announcements, and
+// no bridge has sessions that are not served.
 func (r *Relay) Ready() bool { return r.Met() && !r.waits() }
 
-// waits reports whether nobody serves the sessions of some bridge.
+// waits reports whether there is a bridge with sessions that are not served.
 func (r *Relay) waits() bool {
 	for _, p := range r.all() {
 		p.mu.Lock()
@@ -238,7 +240,7 @@ func (r *Relay) waits() bool {
 	return false
 }
 
-// Met is Ready, as far as there is somebody to know.
+// Met is Ready without regard to bridges whose sessions are not served.
 func (r *Relay) Met() bool {
 	r.announcing.Lock()
 	defer r.announcing.Unlock()

@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// A frame is what travels at once between two bridges: some bytes of a stream,
-// and how far the stream in the other direction has come.
+// A frame is the unit of transport between two bridges: some bytes of a stream, and the
+// offsets received and accepted of the stream in the other direction.
 type frame struct {
 	kind     byte
 	from, to uint64 // epochs of the processes
 	start    uint64 // where the stream begins for this receiver
 	offset   uint64 // of the body in the stream
 	received uint64 // of the other stream, without a gap
-	accepted uint64 // of it: what need not be kept
+	accepted uint64 // of it: need not be kept any more
 	body     []byte
 }
 
@@ -21,7 +21,7 @@ type frame struct {
 const (
 	hello  byte = iota + 1 // received: where the other stream may begin; nothing else counts
 	data                   // some bytes of the stream, or none
-	resend                 // the same, and bytes of the other stream are missing
+	resend                 // the same, with a request to send the other stream again from received
 )
 
 const (
@@ -43,7 +43,7 @@ func (f *frame) append(dst []byte) []byte {
 	return append(dst, f.body...)
 }
 
-// decode reads a frame, whose body lies in b.
+// decode parses a frame. The body refers to b.
 func (f *frame) decode(b []byte) error {
 	if len(b) < headerBytes || len(b) > headerBytes+maxBody || b[0] != frameVersion || b[1] < hello || b[1] > resend {
 		return errFrame

@@ -7,7 +7,7 @@ type inbound struct {
 	parsed   uint64 // to the end of the last whole record
 	accepted uint64
 	urgent   uint64 // up to here the peer waits for acceptance
-	marked   uint64 // what an earlier process of this bridge has stored of it
+	marked   uint64 // offset up to which an earlier process of this bridge has stored it
 	partial  []byte // the start of a record
 	pending  []acceptance
 }
@@ -16,13 +16,13 @@ type inbound struct {
 type acceptance struct {
 	end    uint64
 	stored bool
-	// after is how much of the stream to the peer it must have received before:
-	// there it is told what became of the messages.
+	// after is the offset that the peer must have received of the stream to it before
+	// the acceptance: the outcomes of the messages are sent before it.
 	after uint64
 }
 
-// take returns what is new in the bytes at an offset; ok is false if bytes
-// before them are missing.
+// take returns the new ones of the bytes at an offset; ok is false if bytes before them
+// are missing.
 func (in *inbound) take(offset uint64, body []byte) (fresh []byte, ok bool) {
 	if offset > in.received {
 		return nil, false
@@ -33,7 +33,7 @@ func (in *inbound) take(offset uint64, body []byte) (fresh []byte, ok bool) {
 	return nil, true
 }
 
-// mostRecord bounds a record, in bytes.
+// mostRecord is the greatest size of a record, in bytes.
 const mostRecord = 300 << 20
 
 // records calls take with every whole record in the stream once some bytes are
@@ -76,7 +76,7 @@ func (in *inbound) keep(b []byte) {
 		in.partial = append(make([]byte, 0, min(size, 1<<20)), b...)
 		return
 	}
-	in.partial = append(in.partial[:0], b...) // moves what lies in it to its front
+	in.partial = append(in.partial[:0], b...) // b may be a later part of it, which moves to the front
 }
 
 // begin is the place where the stream of another process of the peer begins.
@@ -84,7 +84,8 @@ func (in *inbound) begin(at uint64) {
 	*in = inbound{synced: true, received: at, parsed: at, accepted: at, marked: in.marked}
 }
 
-// accept moves on what is accepted, as far as it may.
+// accept advances the accepted offset as far as deliveries are stored and their
+// outcomes received.
 func (in *inbound) accept(peerReceived uint64) {
 	done := 0
 	for done < len(in.pending) && in.pending[done].stored && peerReceived >= in.pending[done].after {
@@ -96,7 +97,7 @@ func (in *inbound) accept(peerReceived uint64) {
 	}
 }
 
-// stored notes that what was delivered up to an offset is stored.
+// stored notes that the delivery that ends at an offset is stored.
 func (in *inbound) stored(end uint64) {
 	for i := range in.pending {
 		if in.pending[i].end == end {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count what is relayed.
+// metrics count relayed messages, their frames and bytes, and errors.
 type metrics struct {
 	frames, bytes, failed, received, dropped, resyncs prometheus.Counter
 }
@@ -60,15 +60,15 @@ func (o ofPeers) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// A PeerStatus is how far this bridge is with another one.
+// A PeerStatus is the state of the streams between this bridge and another one.
 type PeerStatus struct {
 	Node
 	Open     bool          // messages flow
-	Waits    bool          // nobody serves its sessions
-	Queued   int           // bytes that it has not accepted
+	Waits    bool          // its sessions are not served
+	Queued   int           // bytes not yet accepted by it
 	Dropped  uint64        // messages that it did not get
 	Received uint64        // bytes from it
-	Lag      time.Duration // for how long it has accepted nothing of what is queued
+	Lag      time.Duration // time without acceptance of any queued byte
 }
 
 // Queued is the number of bytes that other bridges have not accepted.
@@ -79,7 +79,7 @@ func (r *Relay) Queued() (bytes int) {
 	return bytes
 }
 
-// Peers tells how far this bridge is with the others.
+// Peers returns the state of the streams with all other bridges.
 func (r *Relay) Peers() []PeerStatus {
 	var all []PeerStatus
 	for _, p := range r.all() {

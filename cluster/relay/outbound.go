@@ -7,12 +7,12 @@ import (
 	"github.com/aibridge/aibridge/broker"
 )
 
-// An outbound is the stream to a peer: what it has not accepted yet, and what
-// happens when it does.
+// An outbound is the stream to a peer: the bytes not accepted yet, and the records with
+// work due on acceptance.
 type outbound struct {
 	base     uint64 // the peer has accepted all before
 	received uint64 // and received all before this
-	sent     uint64 // what is sent next
+	sent     uint64 // offset of the next byte to send
 	end      uint64
 	first    uint64 // offset of the first chunk
 	chunks   [][]byte
@@ -21,14 +21,15 @@ type outbound struct {
 	from    int       // of these: the first that still waits
 }
 
-// An awaited is a record on whose acceptance something depends.
+// An awaited is a record with work due on its acceptance: an answer to a publisher, or
+// to a waiter of a round.
 type awaited struct {
 	end     uint64 // of the record
-	size    int    // of a message for groups, which may have to be offered again; 0 of others
+	size    int    // of a message for groups, which may be returned to be offered to other members; 0 for other records
 	qos     byte
 	receipt broker.Answerer
 	outcome broker.Outcome
-	// announced says that it is the last of the announcements of a round.
+	// announced marks the last announcement of a round.
 	announced bool
 	round     uint64
 }
@@ -50,7 +51,8 @@ func (o *outbound) append(b []byte) {
 	}
 }
 
-// await has something done when the peer has accepted all there is by now.
+// await adds work to be done when the peer has accepted the stream up to its present
+// end.
 func (o *outbound) await(w awaited) {
 	if o.from > 1024 && o.from > len(o.waiting)/2 {
 		n := copy(o.waiting, o.waiting[o.from:])
@@ -64,8 +66,8 @@ func (o *outbound) await(w awaited) {
 // held is the number of bytes that the peer has not accepted.
 func (o *outbound) held() int { return int(o.end - o.base) }
 
-// next is what is to be sent: from one chunk, and not beyond a window after what
-// the peer has received.
+// next returns bytes to send: from one chunk, and no further than a window ahead of the
+// offset that the peer has received.
 func (o *outbound) next(window int) []byte {
 	limit := min(o.end, o.received+uint64(window))
 	if o.sent >= limit {
@@ -77,14 +79,14 @@ func (o *outbound) next(window int) []byte {
 	return part[:min(uint64(len(part)), limit-o.sent)]
 }
 
-// rewind has all sent again that the peer has not received.
+// rewind makes all bytes due again that the peer has not received.
 func (o *outbound) rewind() { o.sent = max(o.received, o.base) }
 
-// acknowledged notes how far the peer is, and returns what waited for that. It
-// is only valid until the next call.
+// acknowledged notes the offsets that the peer has received and accepted, and returns
+// the records accepted by that. The result is valid until the next call.
 func (o *outbound) acknowledged(received, accepted uint64) []awaited {
 	if received > o.end || accepted > received || received < o.base {
-		return nil // old, or nothing that was sent
+		return nil // outdated, or beyond the stream
 	}
 	o.received = max(o.received, received)
 	o.sent = max(o.sent, o.received)
@@ -123,7 +125,7 @@ func (o *outbound) trim() {
 	o.first += uint64(n) * chunkBytes
 }
 
-// told notes what became of the record that ends at an offset.
+// told notes the outcome of the message that ends at an offset.
 func (o *outbound) told(end uint64, outcome broker.Outcome) {
 	waiting := o.waiting[o.from:]
 	i, found := slices.BinarySearchFunc(waiting, end, func(w awaited, end uint64) int { return cmp.Compare(w.end, end) })
@@ -132,8 +134,8 @@ func (o *outbound) told(end uint64, outcome broker.Outcome) {
 	}
 }
 
-// takeBack returns the message that ends at an offset, which somebody else is to
-// get now. Who waits for it is answered by whoever takes it back.
+// takeBack returns the message that ends at an offset, to be offered to other members
+// of its groups, and takes over the duty to answer its publisher.
 func (o *outbound) takeBack(end uint64) (m []byte, w awaited) {
 	waiting := o.waiting[o.from:]
 	i, found := slices.BinarySearchFunc(waiting, end, func(w awaited, end uint64) int { return cmp.Compare(w.end, end) })
@@ -145,7 +147,7 @@ func (o *outbound) takeBack(end uint64) (m []byte, w awaited) {
 	return o.bytes(end-uint64(w.size), end), w
 }
 
-// bytes is a copy of what the stream has between two offsets.
+// bytes returns a copy of the stream between two offsets.
 func (o *outbound) bytes(from, to uint64) []byte {
 	b := make([]byte, 0, to-from)
 	for from < to {
@@ -158,8 +160,8 @@ func (o *outbound) bytes(from, to uint64) []byte {
 	return b
 }
 
-// begin has the stream sent to a process of the peer that has all before an
-// offset, and returns what waited for that.
+// begin starts the stream to a process of the peer that has accepted it up to an
+// offset, and returns the records accepted by that.
 func (o *outbound) begin(marked uint64) []awaited {
 	o.received = o.base
 	if marked > o.end {
@@ -170,8 +172,8 @@ func (o *outbound) begin(marked uint64) []awaited {
 	return ready
 }
 
-// giveUp returns all that waits, and forgets everything but where the stream is:
-// the peer may have stored how far it was.
+// giveUp returns all waiting records, and drops everything but the offset of the end:
+// the peer may have stored offsets of this stream.
 func (o *outbound) giveUp() []awaited {
 	all := o.waiting[o.from:]
 	*o = streamFrom(o.end)

@@ -5,53 +5,54 @@ import (
 	"slices"
 )
 
-// A Part is something of a bridge that speaks with the same part of the others:
-// tells all of them what is so, and says things to one. What it says travels in
-// the stream between two processes, in its order and once; what is on its way
-// when one of them ends is lost.
+// A Part is a component of a bridge that exchanges messages with its counterparts on
+// the other bridges: state published to all of them, and messages to one. The messages
+// travel in the stream between two processes, in order and exactly once; those on their
+// way are lost when one of the processes ends.
 type Part interface {
-	// Everything calls tell with all that the part tells the others, while none of
-	// it changes.
+	// Everything calls tell with the whole state that the part publishes, while it does
+	// not change.
 	Everything(tell func(body []byte))
-	// Told takes what the part of a bridge tells. It must neither block nor
-	// publish, and keeps nothing of the body.
+	// Told receives a piece of the state of the part on another bridge. It must neither
+	// block nor publish, and must not retain the body.
 	Told(from Node, body []byte)
-	// Began and Ended enclose all that the part of a bridge tells: what it told
-	// before, and does not now, is so no more.
+	// Began and Ended enclose the whole state of the part on another bridge: earlier
+	// pieces that are missing in it are no longer valid.
 	Began(from Node)
 	Ended(from Node)
-	// Said takes what the part of a bridge says to this one. It must not wait for
-	// long, and keeps nothing of the body.
+	// Said receives a message of the part on another bridge to this one. It must not
+	// block for long, and must not retain the body.
 	Said(from Node, body []byte)
-	// Gone says that a process is no more, and with it all that it told.
+	// Gone reports the end of a process, and with it of all the state that it
+	// published.
 	Gone(from Node)
 }
 
-// A Voice is a part's, to speak with.
+// A Voice sends the messages of a [Part].
 type Voice struct {
 	r      *Relay
 	number byte
 }
 
-// Join makes a part one of this bridge. Its number is the same at all bridges,
-// which have the same parts. It is called before [Relay.Start].
+// Join adds a part to this bridge. All bridges have the same parts under the same
+// numbers. It must be called before [Relay.Start].
 func (r *Relay) Join(number byte, p Part) *Voice {
 	r.parts[number] = p
 	return &Voice{r, number}
 }
 
-// Marks of what parts say.
+// Marks of the messages of parts.
 const (
-	partBegan = 1 << iota // all that it tells follows
-	partEnded             // that was all
-	partSaid              // to this bridge alone
+	partBegan = 1 << iota // start of the whole state
+	partEnded             // end of the whole state
+	partSaid              // a message to this bridge alone
 )
 
-// maxParts bounds the numbers of parts.
+// maxParts is the number of parts that a bridge can have.
 const maxParts = 8
 
-// Tell tells all bridges something that [Part.Everything] tells from now on, or no
-// more. A subscription that is made later is acknowledged when they know.
+// Tell publishes a change of the state of [Part.Everything] to all bridges. A
+// subscription made afterwards is acknowledged only when they know the change.
 func (v *Voice) Tell(body []byte) {
 	r := v.r
 	for _, p := range r.all() {
@@ -61,13 +62,13 @@ func (v *Voice) Tell(body []byte) {
 	r.announceSoon()
 }
 
-// tell tells the peer something, unless it is to be told everything.
+// tell sends a piece of state to the peer, unless the peer gets the whole state anyway.
 func (p *peer) tell(number byte, body []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.state != open || !p.informed:
-	case p.out.held() > 4*p.r.o.Outbox: // or a bridge that stands still would take all memory
+	case p.out.held() > 4*p.r.o.Outbox: // bounds the memory that a stalled bridge takes
 		p.informed, p.outdated = false, true
 	default:
 		p.speak(number, 0, body)
@@ -75,7 +76,8 @@ func (p *peer) tell(number byte, body []byte) {
 	}
 }
 
-// Say says something to one process. It reports false if that is not there.
+// Say sends a message to one process. It reports false if there is no stream to it or
+// that stream is full.
 func (v *Voice) Say(to Node, body []byte) bool {
 	p := v.r.peer(to.ID)
 	if p == nil {
@@ -91,7 +93,7 @@ func (v *Voice) Say(to Node, body []byte) bool {
 	return true
 }
 
-// speak adds to the stream what a part says. mu is held.
+// speak adds a message of a part to the stream. The caller holds mu.
 func (p *peer) speak(number, marks byte, body ...[]byte) {
 	size := 2
 	for _, b := range body {
@@ -104,8 +106,7 @@ func (p *peer) speak(number, marks byte, body ...[]byte) {
 	}
 }
 
-// inform tells the peer everything that the parts tell, if it is to be told all
-// anew and there is room.
+// inform sends the whole state of all parts to an outdated peer, if there is room.
 func (p *peer) inform() {
 	if !p.beginAnew() {
 		return
@@ -121,8 +122,9 @@ func (p *peer) inform() {
 	}
 }
 
-// beginAnew reports whether the peer is to be told everything. What parts tell
-// from now on comes in between, and is told twice at most.
+// beginAnew reports whether the peer is to get the whole state of the parts, and
+// enables [Voice.Tell] for it. Later changes are sent in between, so that the peer may
+// receive them twice.
 func (p *peer) beginAnew() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,14 +141,14 @@ func (p *peer) enclose(number, marks byte, body ...[]byte) {
 	p.speak(number, marks, body...)
 }
 
-// A saying is what a part says to this bridge alone.
+// A saying is a message of a part to this bridge alone.
 type saying struct {
 	part Part
 	body []byte
 }
 
-// heard takes what a part of the peer says. What it says to this bridge alone is
-// kept until the broker is free to publish.
+// heard passes on a message of a part of the peer. Messages to this bridge alone are
+// held until the broker is free to publish.
 func (d *delivery) heard(body []byte) error {
 	if len(body) < 2 || body[0] >= maxParts {
 		return errFrame
@@ -158,7 +160,7 @@ func (d *delivery) heard(body []byte) error {
 		if len(body) < 8 {
 			return errFrame
 		}
-		if binary.LittleEndian.Uint64(body) == d.p.r.o.Self.Epoch { // or it was said to the process before
+		if binary.LittleEndian.Uint64(body) == d.p.r.o.Self.Epoch { // otherwise it was for the previous process
 			d.said = append(d.said, saying{part, slices.Clone(body[8:])})
 		}
 	case marks&partBegan != 0:
@@ -172,15 +174,14 @@ func (d *delivery) heard(body []byte) error {
 	return nil
 }
 
-// sayTo has the parts here hear what was said to them.
+// sayTo passes the held messages on to the parts here.
 func (d *delivery) sayTo() {
 	for _, s := range d.said {
 		s.part.Said(d.from, s.body)
 	}
 }
 
-// goneTo tells the parts that a process of the peer is no more. What it has said is
-// heard before.
+// goneTo reports the end of a process of the peer to the parts, after all its messages.
 func (p *peer) goneTo(process Node) {
 	p.taking.Lock()
 	defer p.taking.Unlock()

@@ -15,7 +15,7 @@ type peer struct {
 	r  *Relay
 	id string
 
-	taking sync.Mutex // held while what came is delivered
+	taking sync.Mutex // held during a delivery
 
 	mu             sync.Mutex
 	epoch          uint64
@@ -25,33 +25,33 @@ type peer struct {
 	out            outbound
 	in             inbound
 
-	asked    bool          // it has said hello, and waits for this one's
+	asked    bool          // it has sent a hello, and waits for that of this bridge
 	wanted   bool          // bytes are missing that the peer is to send again
-	due      bool          // the peer is to be told how far its stream is
-	told     uint64        // what it was told last to be received
-	taken    uint64        // and to be accepted
-	idle     uint64        // what it had received at the last tick
+	due      bool          // the offsets of the peer's stream are to be sent to it
+	told     uint64        // received offset of its stream, as last sent to it
+	taken    uint64        // and the accepted one
+	idle     uint64        // offset that it had received at the last tick
 	stuck    int           // ticks without progress
-	moved    uint64        // what it had accepted at the last tick
+	moved    uint64        // offset that it had accepted at the last tick
 	since    time.Time     // when it had last accepted more, or all; zero if it has all
 	probing  bool          // it seems to stand still: one frame at a time
-	room     chan struct{} // closed when there is room again; nil if nobody waits
+	room     chan struct{} // closed when there is room again; nil without waiters
 	resync   bool          // its announcements are missing
-	outdated bool          // it has to be told everything anew, once there is room
-	informed bool          // it is told what parts tell
-	known    bool          // it knows what was announced in
-	round    uint64        // this round, and before
+	outdated bool          // it needs a snapshot of everything, once there is room
+	informed bool          // it gets changes of the state of parts
+	known    bool          // it knows the announcements of
+	round    uint64        // this round and the earlier ones
 	dropped  uint64        // messages of QoS 0
 	wake     chan struct{}
 	gone     chan struct{} // closed when the bridge is
 }
 
-// A state says how far two bridges are with each other.
+// A state is the stage of the connection of two bridges.
 type state byte
 
 const (
-	absent  state = iota // it runs no process that could be sent something
-	calling              // it has not said where the stream to it may begin
+	absent  state = iota // no process of it accepts relayed messages
+	calling              // its hello, with the offset to begin at, is awaited
 	open
 )
 
@@ -110,7 +110,8 @@ func (p *peer) Room() <-chan struct{} {
 // Process implements [broker.Peer].
 func (p *peer) Process() broker.Process { return broker.Process(p.process()) }
 
-// makeRoom lets those go on who wait for room, if there is some. mu is held.
+// makeRoom wakes the publishers that wait for room, if there is some. The caller holds
+// mu.
 func (p *peer) makeRoom() {
 	if p.room != nil && p.out.held() <= p.r.o.Outbox/2 {
 		close(p.room)
@@ -125,7 +126,7 @@ func (p *peer) record(kind byte, body []byte) {
 	p.out.append(body)
 }
 
-// announce tells the peer what has changed, or everything. mu is held.
+// announce sends changes, or a snapshot, to the peer. The caller holds mu.
 func (p *peer) announce(batches []routes.Batch, round uint64) {
 	for i := range batches {
 		p.record(recBatch, batches[i].Append(nil))
@@ -133,7 +134,7 @@ func (p *peer) announce(batches []routes.Batch, round uint64) {
 	p.out.await(awaited{announced: true, round: round})
 }
 
-// frame is the next one to be sent to the peer; nil if there is nothing to say.
+// frame returns the next frame to send to the peer; nil if none is due.
 func (p *peer) frame(dst []byte) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +163,8 @@ func (p *peer) frame(dst []byte) []byte {
 	return f.append(dst)
 }
 
-// hello is what the peer has to know before the streams begin. answered says
-// that its own is here. mu is held.
+// hello returns the frame that opens the streams. answered reports that the peer's own
+// hello was received. The caller holds mu.
 func (p *peer) hello(answered bool) *frame {
 	f := &frame{kind: hello, from: p.r.o.Self.Epoch, to: p.epoch, received: p.in.marked}
 	if answered {
@@ -196,12 +197,12 @@ func (p *peer) run() {
 	}
 }
 
-// greeted takes the peer's hello: where the stream to it may begin.
+// greeted handles the peer's hello, with the offset at which the stream to it begins.
 func (p *peer) greeted(f *frame) (fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if f.start == 0 {
-		p.asked = true // who takes frames does not wait for what is sent
+		p.asked = true // the receiving goroutine does not wait for sending
 		p.signal()
 	}
 	if p.state != calling || p.epoch != f.from {
@@ -214,7 +215,7 @@ func (p *peer) greeted(f *frame) (fresh bool) {
 	return true
 }
 
-// settle does what waited for the peer's acceptance. mu is held.
+// settle does the work due on the acceptance of records. The caller holds mu.
 func (p *peer) settle(ready []awaited) {
 	for i := range ready {
 		w := &ready[i]
@@ -228,8 +229,8 @@ func (p *peer) settle(ready []awaited) {
 	}
 }
 
-// acknowledged takes how far the peer is with the stream to it. It reports
-// whether the frame is of the process that runs.
+// acknowledged applies the offsets in a frame of the peer to the stream to it. It
+// reports whether the frame is from the running process of the peer.
 func (p *peer) acknowledged(f *frame) (current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,7 +254,7 @@ func (p *peer) acknowledged(f *frame) (current bool) {
 	return true
 }
 
-// take delivers what a frame carries.
+// take delivers the records in a frame.
 func (p *peer) take(f *frame) {
 	p.taking.Lock()
 	defer p.taking.Unlock()
@@ -284,7 +285,7 @@ func (p *peer) take(f *frame) {
 	before := in.parsed
 	err := in.records(fresh, d.record)
 	if err != nil {
-		p.r.o.Log.Error("what another bridge sends makes no sense", "bridge", p.id, "error", err)
+		p.r.o.Log.Error("a malformed frame from another bridge", "bridge", p.id, "error", err)
 	}
 	p.took(epoch, &in, &d, before)
 	d.sayTo()
@@ -293,7 +294,7 @@ func (p *peer) take(f *frame) {
 	}
 }
 
-// took notes how far the peer's stream is.
+// took records the new offsets of the peer's stream, and ends the delivery.
 func (p *peer) took(epoch uint64, in *inbound, d *delivery, before uint64) {
 	end := in.parsed
 	p.mu.Lock()
@@ -322,7 +323,7 @@ func (p *peer) took(epoch uint64, in *inbound, d *delivery, before uint64) {
 	}
 }
 
-// stored notes that what the peer sent up to an offset is stored.
+// stored notes that the delivery of the peer's stream up to an offset is stored.
 func (p *peer) stored(epoch, end uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -334,8 +335,9 @@ func (p *peer) stored(epoch, end uint64) {
 	p.tellSoon()
 }
 
-// tellSoon has the peer told how far its stream is, if it waits for that: for
-// the acceptance of something, or for room in its window. mu is held.
+// tellSoon schedules a frame with the offsets of the peer's stream, if the peer waits
+// for them: for the acceptance of a record, or for room in its window. The caller holds
+// mu.
 func (p *peer) tellSoon() {
 	if p.in.accepted > p.taken && p.in.urgent > p.taken || p.in.received-p.told >= uint64(p.r.o.Window/4) {
 		p.due = true
@@ -343,7 +345,7 @@ func (p *peer) tellSoon() {
 	}
 }
 
-// A delivery is what a frame brings.
+// A delivery is the processing of the records of one frame.
 type delivery struct {
 	p        *peer
 	from     Node
@@ -351,22 +353,23 @@ type delivery struct {
 	marked   uint64
 	groups   []uint64
 	urgent   bool      // the peer waits for its acceptance
-	outcomes []outcome // that the peer is told
+	outcomes []outcome // to be sent to the peer
 	left     []leftover
 	said     []saying
 }
 
-// An outcome is a record that says what became of a message.
+// An outcome is a record with the outcome of a message, for its sender.
 type outcome struct {
 	kind byte
 	body []byte
 }
 
-// A leftover is a message that nobody took at the peer, of some groups.
+// A leftover is a message that no member of some groups at the peer took: it is offered
+// to their other members.
 type leftover struct {
 	encoded []byte
 	groups  []uint64
-	became  broker.Outcome // of the message otherwise
+	became  broker.Outcome // outcome of the message apart from these groups
 	receipt broker.Answerer
 }
 
@@ -416,13 +419,14 @@ func (d *delivery) message(body []byte, end uint64) error {
 	if marks&markTell != 0 && became != broker.Taken {
 		d.outcomes = append(d.outcomes, outcome{recOutcome, append(binary.AppendUvarint(nil, end), byte(became))})
 	}
-	if len(left) > 0 && !only { // otherwise the outcome says it
+	if len(left) > 0 && !only { // with only, the outcome has it
 		d.outcomes = append(d.outcomes, outcome{recLeft, appendGroups(binary.AppendUvarint(nil, end), left)})
 	}
 	return nil
 }
 
-// takeBack takes a message back of which nobody took it of some groups there.
+// takeBack handles the return of a message that no member of some groups took at the
+// peer.
 func (d *delivery) takeBack(body []byte) error {
 	end, n := binary.Uvarint(body)
 	if n <= 0 || len(body) == n || (len(body)-n)%8 != 0 {
@@ -443,7 +447,7 @@ func (d *delivery) takeBack(body []byte) error {
 	return nil
 }
 
-// outcome takes what became of a message.
+// outcome handles the outcome of a message, sent by the peer.
 func (p *peer) outcome(body []byte) error {
 	end, n := binary.Uvarint(body)
 	if n <= 0 || len(body) != n+1 || broker.Outcome(body[n]) > broker.Taken {

@@ -9,21 +9,21 @@ import (
 // Kinds of records in a stream.
 const (
 	recMessage byte = iota + 1 // marks, number of groups, groups, message
-	recBatch                   // of what the sender's clients subscribe to
-	recResync                  // the receiver is to send a snapshot of the same
-	recOutcome                 // offset in the other stream, what became of that message
-	recPart                    // number and marks of a part, what it says
-	recLeft                    // offset in the other stream, the groups of which nobody took that message
+	recBatch                   // of subscriptions of the sender's clients
+	recResync                  // a request for a snapshot of the receiver's subscriptions
+	recOutcome                 // offset in the other stream, outcome of that message
+	recPart                    // number of a part, marks, message
+	recLeft                    // offset in the other stream, the groups in which no member took that message
 )
 
 // Marks of messages.
 const (
 	markAnswer = 1 << iota // the publisher waits for its acceptance
-	markTell               // and for what became of it
-	markOnly               // it is for the groups and for nobody else
+	markTell               // and for its outcome
+	markOnly               // it is for the groups only
 )
 
-// mostGroups bounds the groups that a message is for at one bridge.
+// mostGroups is the greatest number of groups of a message at one bridge.
 const mostGroups = 1 << 10
 
 // appendRecord begins a record of so many bytes.
@@ -31,8 +31,8 @@ func appendRecord(dst []byte, kind byte, size int) []byte {
 	return append(binary.AppendUvarint(dst, uint64(size+1)), kind)
 }
 
-// recordSize is the length of the record at the start of b, 0 if that
-// cannot be told yet.
+// recordSize returns the lengths of the head and of the whole record at the start of b,
+// 0 if b is too short to know them.
 func recordSize(b []byte) (head, size int) {
 	n, head := binary.Uvarint(b)
 	if head <= 0 || n > 1<<32 {
@@ -41,7 +41,7 @@ func recordSize(b []byte) (head, size int) {
 	return head, head + int(n)
 }
 
-// appendMessage appends what goes before a message in its record.
+// appendMessage appends the marks and groups that precede a message in its record.
 func appendMessage(dst []byte, m *broker.Outgoing) []byte {
 	var marks byte
 	if m.Receipt != nil {

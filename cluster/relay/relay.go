@@ -13,27 +13,27 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Node is one run of a bridge.
+// A Node is one process of a bridge, from its start to its end.
 type Node struct {
 	ID    string
 	Epoch uint64
 }
 
-// A Member is a node that is alive, or whose kept sessions are.
+// A Member is a living node, or a dead one with kept sessions.
 type Member struct {
 	Node
-	Ready bool // it takes what is relayed
-	// Waits says that the bridge is dead, and that nobody serves its sessions yet.
-	// What is for them is kept for who will.
+	Ready bool // it accepts relayed messages
+	// Waits reports that the sessions of the bridge are not served yet. Messages for
+	// them are kept until they are.
 	Waits bool
-	// Adopted says that another bridge serves the sessions of a dead one. They
-	// publish nothing: nobody has to tell them what others subscribe to.
+	// Adopted reports that another bridge serves the sessions of this one. They publish
+	// nothing, so the subscriptions of other bridges are not announced to them.
 	Adopted bool
 }
 
-// A Transport carries frames of 64 KiB at most. It may lose them, double them
-// and change their order. What comes it gives to [Relay.Take], also from several
-// goroutines; if it knows that it lost some, it calls [Relay.Resume].
+// A Transport carries frames of 64 KiB at most. It may lose, duplicate and reorder
+// them. It passes received frames to [Relay.Take], possibly from several goroutines; if
+// it knows that it lost some, it calls [Relay.Resume].
 type Transport interface {
 	// Send carries a frame to a bridge. It may wait a moment, and does not keep
 	// the frame.
@@ -48,7 +48,7 @@ type Local interface {
 	AnswerReceipts()
 }
 
-// An Arrival is what came from a bridge at one time, see [broker.Arrival].
+// An Arrival is a batch of messages from a bridge, see [broker.Arrival].
 type Arrival interface {
 	Deliver(encoded []byte, groups []uint64, only bool) (became broker.Outcome, left []uint64, err error)
 	End(offset uint64, then func()) (stored bool)
@@ -61,7 +61,8 @@ type local struct{ *broker.Broker }
 
 func (l local) Arrive(node string, epoch uint64) Arrival { return l.Broker.Arrive(node, epoch) }
 
-// Options say what a relay works with. Self, Key and Transport are needed.
+// Options are the dependencies and limits of a relay. Self, Key and Transport are
+// required.
 type Options struct {
 	Self      Node
 	Key       *routes.Key
@@ -69,7 +70,7 @@ type Options struct {
 	Window    int           // bytes on their way to a bridge; 1 MiB
 	Outbox    int           // bytes that a bridge has not accepted, from which on QoS 0 is dropped and publishers wait; 8 MiB
 	Gather    time.Duration // least time between two announcements; 10 ms
-	Tick      time.Duration // between two looks at what may be lost; 100 ms
+	Tick      time.Duration // interval of checks for lost frames; 100 ms
 	Log       *slog.Logger
 	// Registerer receives the metrics; optional.
 	Registerer prometheus.Registerer
@@ -104,7 +105,7 @@ type Relay struct {
 	announcer *routes.Announcer
 	metrics   *metrics
 	parts     [maxParts]Part
-	told      atomic.Bool   // parts have told something since the last round
+	told      atomic.Bool   // the state of parts has changed since the last round
 	epoch     atomic.Uint64 // moves with the bridges
 	running   sync.WaitGroup
 	closing   chan struct{}
@@ -139,8 +140,7 @@ func (r *Relay) Start(l Local) {
 	r.running.Go(r.announce)
 }
 
-// Close ends all work. What bridges have not accepted by then is not
-// acknowledged any more.
+// Close ends the relay. Messages not accepted by then are not acknowledged any more.
 func (r *Relay) Close() {
 	close(r.closing)
 	for _, p := range r.all() {
@@ -149,8 +149,8 @@ func (r *Relay) Close() {
 	r.running.Wait()
 }
 
-// Reconcile says who the members of the cluster are: all that are alive. Those
-// that are missing are gone for good, and nobody waits for them.
+// Reconcile sets the members of the cluster. Bridges missing in it are gone for good:
+// messages to them are given up.
 func (r *Relay) Reconcile(members []Member) {
 	is := make(map[string]Member, len(members))
 	for _, m := range members {
@@ -203,8 +203,8 @@ func (p *peer) process() Node {
 	return Node{p.id, p.epoch}
 }
 
-// is takes up which process of the bridge runs. It returns the one that has ended,
-// if another one was known.
+// is sets the running process of the bridge. It returns the previous one, and whether
+// that has ended.
 func (p *peer) is(m Member) (before Node, ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,9 +225,10 @@ func (p *peer) is(m Member) (before Node, ended bool) {
 	return before, ended
 }
 
-// lost ends the work for a bridge that is gone, and tells where the stream to it
-// ends. Nobody there gets what it has not accepted: other members of groups do, but
-// for QoS 2, which somebody there may have had [MQTT-4.8.2-5].
+// lost ends the work for a bridge that is gone, and returns the end of the stream to
+// it. Messages that it has not accepted are lost there; those for groups are offered to
+// members elsewhere, except with QoS 2, because a member there may have had them
+// [MQTT-4.8.2-5].
 func (p *peer) lost(left []leftover) (end uint64, _ []leftover) {
 	close(p.gone)
 	p.mu.Lock()
@@ -249,8 +250,8 @@ func (p *peer) lost(left []leftover) (end uint64, _ []leftover) {
 	return p.out.end, left
 }
 
-// Resume has sent again at once what a bridge is not known to have received. The
-// transport calls it when frames on their way may be lost.
+// Resume sends all bytes again at once that a bridge has not acknowledged as received.
+// The transport calls it when frames on their way may be lost.
 func (r *Relay) Resume(bridge string) {
 	if p := r.peer(bridge); p != nil {
 		p.resume()
@@ -268,8 +269,8 @@ func (r *Relay) send(p *peer, frame []byte) {
 	r.metrics.bytes.Add(float64(len(frame)))
 }
 
-// Take takes a frame that a bridge has sent. It keeps nothing of it, and returns
-// when it is delivered.
+// Take receives a frame of another bridge. It does not retain it, and returns when it
+// is delivered.
 func (r *Relay) Take(from string, encoded []byte) {
 	var f frame
 	if err := f.decode(encoded); err != nil {
@@ -294,7 +295,7 @@ func (r *Relay) Take(from string, encoded []byte) {
 	p.signal()
 }
 
-// knows reports whether a frame is between the processes that run now.
+// knows reports whether a frame belongs to the running processes of both bridges.
 func (p *peer) knows(f *frame) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -318,7 +319,7 @@ func (r *Relay) all() []*peer {
 	return all
 }
 
-// flush notes that there is something to be sent. p.mu is held.
+// flush marks the peer as having bytes to send. The caller holds p.mu.
 func (r *Relay) flush(p *peer) {
 	r.dirtyMu.Lock()
 	defer r.dirtyMu.Unlock()

@@ -2,8 +2,8 @@ package relay
 
 import "time"
 
-// tick says hello until there is an answer, sends again what seems to be lost,
-// and tells how far the peer's stream is.
+// tick sends a hello until there is an answer; then it resends bytes that seem to be
+// lost, and the offsets of the peer's stream.
 func (p *peer) tick() {
 	p.mu.Lock()
 	p.watch()
@@ -28,7 +28,8 @@ func (p *peer) tick() {
 	p.mu.Unlock()
 }
 
-// watch looks whether the peer accepts what it is sent. mu is held.
+// watch updates the time since which the peer has accepted nothing. The caller holds
+// mu.
 func (p *peer) watch() {
 	switch {
 	case p.out.held() == 0:
@@ -39,7 +40,8 @@ func (p *peer) watch() {
 	p.moved = p.out.base
 }
 
-// lag is for how long the peer has accepted nothing of what is for it. mu is held.
+// lag returns the time for which the peer has accepted none of the bytes held for it.
+// The caller holds mu.
 func (p *peer) lag() time.Duration {
 	if p.since.IsZero() || p.out.held() == 0 {
 		return 0
@@ -47,8 +49,8 @@ func (p *peer) lag() time.Duration {
 	return time.Since(p.since)
 }
 
-// resume has sent again what is not received, and tells how far the peer's stream
-// is: what was said last may be lost.
+// resume resends all bytes not yet received, and the offsets of the peer's stream,
+// because the last frame with them may be lost.
 func (p *peer) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,6 +61,6 @@ func (p *peer) resume() {
 	p.signal()
 }
 
-// ticksLost are the ticks after which what was sent and not received is sent
-// again unasked.
+// ticksLost is the number of ticks without progress after which bytes not received are
+// sent again unasked.
 const ticksLost = 4

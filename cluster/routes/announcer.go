@@ -7,15 +7,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Subscription is what a client of a bridge listens to.
+// A Subscription is a subscription of a client of a bridge.
 type Subscription struct {
 	Space  protocol.SpaceID // of the client
-	Every  bool             // the client hears all spaces
-	Group  string           // of a shared subscription, "" for others
+	Every  bool             // the client receives messages of all spaces
+	Group  string           // name of the group of a shared subscription, "" for others
 	Filter string           // without $share/group/
 }
 
-// An entry is something of which a bridge counts its subscribers.
+// An entry is a filter, or a group with its filter, whose subscribers are counted.
 type entry struct {
 	literal uint64 // or, with wildcards:
 	space   protocol.SpaceID
@@ -23,14 +23,15 @@ type entry struct {
 	group   uint64 // 0 for subscriptions of clients' own
 }
 
-// mostInBatch bounds the changes in a batch, and bytesInBatch their texts.
+// mostInBatch is the greatest number of changes in a batch, bytesInBatch the greatest
+// size of their texts.
 const (
 	mostInBatch  = 4 << 10
 	bytesInBatch = 32 << 10
 )
 
-// An Announcer counts what the clients of a bridge subscribe to, and says what
-// the other bridges have to be told. It is safe for concurrent use.
+// An Announcer counts the subscriptions of the clients of a bridge, and derives the
+// announcements to the other bridges from them. It is safe for concurrent use.
 type Announcer struct {
 	key   *Key
 	epoch uint64
@@ -38,13 +39,14 @@ type Announcer struct {
 	mu       sync.Mutex
 	literals map[uint64]uint32 // subscribers by the hash of a filter without wildcards
 	others   map[entry]uint32  // of filters with wildcards, and of groups
-	// before has what is not announced yet: how many subscribers were, when it was.
+	// before has the entries with unannounced changes, and their number of subscribers
+	// as last announced.
 	before map[entry]uint32
 	seq    uint64
-	sum    uint64 // of what is announced
+	sum    uint64 // of all announced entries
 }
 
-// NewAnnouncer returns an announcer of a bridge whose process has an epoch.
+// NewAnnouncer returns the announcer of a process with the given epoch.
 func NewAnnouncer(key *Key, epoch uint64) *Announcer {
 	return &Announcer{
 		key: key, epoch: epoch,
@@ -105,15 +107,15 @@ func (a *Announcer) set(e *entry, members uint32) {
 	}
 }
 
-// Pending reports whether there is something to announce.
+// Pending reports whether there are unannounced changes.
 func (a *Announcer) Pending() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.before) > 0
 }
 
-// Cut ends the batches that gather and returns them, and, for those who want to
-// begin anew, a snapshot of everything they and all before them say.
+// Cut returns the changes since the last call as batches and, on request, a snapshot of
+// everything announced including these changes.
 func (a *Announcer) Cut(withSnapshot bool) (changes, snapshot []Batch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,8 +126,8 @@ func (a *Announcer) Cut(withSnapshot bool) (changes, snapshot []Batch) {
 	return changes, snapshot
 }
 
-// Check is a batch without changes, by which the others see whether they know
-// what is announced.
+// Check returns a batch without changes, by whose checksum the other bridges verify
+// their tables.
 func (a *Announcer) Check() Batch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,7 +199,7 @@ func (w *batcher) begin(b Batch) {
 
 func (w *batcher) batch() *Batch { return &w.all[len(w.all)-1] }
 
-// add says how many members an entry has by now.
+// add adds the present number of members of an entry to the batches.
 func (w *batcher) add(e *entry, members uint32) {
 	b := w.batch()
 	switch {

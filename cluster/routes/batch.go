@@ -9,15 +9,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Batch is a part of what a bridge announces: changes since its batch before,
-// or a part of a snapshot of everything.
+// A Batch is an announcement of a bridge: changes since its previous batch, or a part
+// of a snapshot of everything.
 type Batch struct {
 	Epoch uint64 // of the process that announces
-	// Seq counts the batches of changes of an epoch. All parts of a snapshot
-	// have that of the last batch whose changes are in it.
+	// Seq counts the batches of changes of an epoch. All parts of a snapshot have the
+	// Seq of the last batch included in it.
 	Seq uint64
-	// Sum is that of all the bridge announces once the batch is applied. It
-	// counts in the last part of a snapshot and in every batch of changes.
+	// Sum is the checksum of all announcements of the bridge including this batch. It
+	// is valid in the last part of a snapshot and in every batch of changes.
 	Sum      uint64
 	Snapshot bool
 	Part     uint32 // of a snapshot, from 0
@@ -36,11 +36,11 @@ type WildChange struct {
 	Filter string
 }
 
-// A GroupChange is how many members of a group of shared subscriptions a bridge
-// has now. Its filter is either a hash or, with wildcards, a text in a space.
+// A GroupChange is the new number of members of a group of shared subscriptions at a
+// bridge. Its filter is either a hash or, with wildcards, a text in a space.
 type GroupChange struct {
 	Group   uint64
-	Members uint32 // 0: none any more
+	Members uint32 // 0 removes the group
 	Literal uint64
 	Space   protocol.SpaceID
 	Filter  string
@@ -113,8 +113,8 @@ func (c *GroupChange) append(dst []byte) []byte {
 	return fields.AppendText(fields.AppendText(dst, c.Space), c.Filter)
 }
 
-// Decode reads a batch that Append wrote, into b, whose slices it uses again.
-// It refuses whatever no bridge announces.
+// Decode parses the encoding of Append into b, whose slices it reuses. It rejects
+// malformed batches.
 func (b *Batch) Decode(encoded []byte) error {
 	r := reader{fields.Of(encoded)}
 	marks := r.Byte()

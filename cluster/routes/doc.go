@@ -1,16 +1,15 @@
-// Package routes knows which bridges of a cluster have subscribers for a topic.
+// Package routes finds the bridges of a cluster with subscribers for a topic.
 //
-// A bridge counts what its own clients subscribe to in an [Announcer], and
-// tells the others by [Batch]es of changes: only the first and the last
-// subscriber of a filter travel. The others keep what they are told in a
-// [Table] and look up there to whom a publication has to go.
+// A bridge counts the subscriptions of its own clients in an [Announcer], and sends
+// [Batch]es of changes to the others: only for the first and the last subscriber of a
+// filter. The others keep these announcements in a [Table], in which they look up the
+// destinations of a publication.
 //
-// A filter without wildcards travels as eight bytes, its hash under the
-// cluster's [Key], and is kept in an open-addressed table. Two filters of one
-// hash cost a message that nobody wants; they never cost one that somebody
-// does: whoever gets it looks at the topic itself. Filters with wildcards
-// travel and are kept as they are.
+// A filter without wildcards travels as eight bytes, its hash under the cluster's
+// [Key], and is kept in an open-addressed table. Two filters with one hash cause
+// superfluous messages, but never lose one: the receiving bridge matches the topic
+// itself. Filters with wildcards travel and are kept as they are.
 //
-// A filter belongs to a space. Principals who hear every space have theirs in
-// [EverySpace] beside their own.
+// A filter belongs to a space. Filters of principals that receive messages of every
+// space are in [EverySpace] as well as in their own.
 package routes

@@ -9,11 +9,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Key is the secret under which all bridges of a cluster hash filters. Who
-// does not know it cannot make topics that look alike to the table.
+// A Key is the secret under which all bridges of a cluster hash filters. Clients do not
+// know it, and so cannot construct topics whose hashes collide.
 type Key [32]byte
 
-// EverySpace stands for the space of those who hear what is in any.
+// EverySpace stands for all spaces in the subscriptions of principals that receive
+// messages of every space.
 const EverySpace protocol.SpaceID = ""
 
 // longestStack is the longest text of a space and a filter that is hashed

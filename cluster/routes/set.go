@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A slot numbers what one bridge announced: a snapshot and the changes after
-// it. The next snapshot of the bridge gets another.
+// A slot is the number of the announcements of one bridge: a snapshot and the changes
+// after it. The next snapshot of the bridge gets another slot.
 type slot uint16
 
 // Slots fit into the bits of an entry that its hash leaves. 0 would make an

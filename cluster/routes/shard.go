@@ -2,10 +2,9 @@ package routes
 
 import "sync"
 
-// A shard is a part of the table of filters without wildcards: those whose
-// hashes begin alike. What is left of the hash stands in the cells, in the
-// upper bits, with a slot in the lower ones: eight bytes for a filter at a
-// bridge.
+// A shard is a part of the table of filters without wildcards: those with the same
+// leading bits of the hash. A cell has the other bits of the hash in its upper bits and
+// a slot in the lower ones: eight bytes for a filter at a bridge.
 //
 // Cells are found by linear probing, in the order of their hashes. The number of
 // cells grows by a fifth at a time, so that between 70 and 85 % are in use.
@@ -13,17 +12,17 @@ type shard struct {
 	mu    sync.RWMutex
 	cells []uint64
 	used  int
-	many  map[uint64]*slots // by hash: filters that more than a few bridges have
+	many  map[uint64]*slots // by hash: filters at more than aFew bridges
 }
 
 const (
 	shardBits = slotBits // so that hash and slot take 64 bits
 	shards    = 1 << shardBits
-	aFew      = 4 // bridges whose entries of one filter stand in cells
+	aFew      = 4 // greatest number of bridges with cells of their own for one filter
 	leastRoom = 4 // cells
 )
 
-// place splits a hash into the number of its shard and what its cells have.
+// place splits a hash into the number of its shard and the hash bits of its cells.
 func place(hash uint64) (shard int, cell uint64) {
 	return int(hash >> (64 - shardBits)), hash << slotBits
 }
@@ -43,7 +42,7 @@ func (s *shard) next(i int) int {
 func slotOf(cell uint64) slot   { return slot(cell & (1<<slotBits - 1)) }
 func hashOf(cell uint64) uint64 { return cell &^ (1<<slotBits - 1) }
 
-// find adds the slots of a hash to those found.
+// find adds the slots of a hash to found.
 func (s *shard) find(hash uint64, found *slots) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -154,7 +153,7 @@ func (s *shard) sweep(from slot) {
 	}
 }
 
-// insert puts a cell that is not there.
+// insert adds a cell that is not in the shard yet.
 func (s *shard) insert(cell uint64) {
 	if (s.used+1)*20 > len(s.cells)*17 { // 85 %
 		s.rebuild(s.cells, max(leastRoom, len(s.cells)*6/5+1), 0)
@@ -167,7 +166,7 @@ func (s *shard) insert(cell uint64) {
 	s.used++
 }
 
-// rebuild gives the shard so many cells, and all there are but those of a slot.
+// rebuild gives the shard a new array of cells, without those of a slot.
 func (s *shard) rebuild(old []uint64, cells int, without slot) {
 	s.cells, s.used = make([]uint64, cells), 0
 	for _, c := range old {
@@ -177,8 +176,8 @@ func (s *shard) rebuild(old []uint64, cells int, without slot) {
 	}
 }
 
-// erase removes a cell, and moves those behind it that could stand where it
-// stood. It reports whether it was there.
+// erase removes a cell, and moves later cells of its probe sequence up. It reports
+// whether the cell was there.
 func (s *shard) erase(cell uint64) bool {
 	if s.used == 0 {
 		return false

@@ -14,31 +14,31 @@ import (
 type Node = string
 
 var (
-	// ErrGap says that a bridge's announcements before a batch are missing: a
-	// snapshot of its has to be asked for.
+	// ErrGap reports that a bridge's announcements before a batch are missing: a
+	// snapshot has to be requested.
 	ErrGap = errors.New("routes: announcements are missing")
-	// ErrDiffers says that what is known of a bridge is not what it announced,
-	// though no batch is missing. A snapshot mends that too.
+	// ErrDiffers reports that the table differs from the announcements of a bridge,
+	// though no batch is missing. A snapshot repairs that too.
 	ErrDiffers = errors.New("routes: the sum of what was announced differs")
-	// ErrFull says that more bridges announce than a table has slots for.
+	// ErrFull reports more announcing bridges than slots of a table.
 	ErrFull = errors.New("routes: too many bridges")
 )
 
-// A Table knows who of the other bridges has subscribers for what. It is safe
-// for concurrent use.
+// A Table has the subscriptions of the other bridges, by their announcements. It is
+// safe for concurrent use.
 type Table struct {
 	key    *Key
 	shards [shards]shard
 	wild   wild
 	epoch  atomic.Uint64          // moves with every change
-	live   atomic.Pointer[[]Node] // by slot; "" for those that do not count
+	live   atomic.Pointer[[]Node] // by slot; "" for a slot that is not in effect
 
 	mu    sync.Mutex
 	nodes map[Node]*announced
 	taken slots // in use, live or not
 }
 
-// An announced is what is known of a bridge.
+// An announced is the state of the announcements of a bridge.
 type announced struct {
 	epoch    uint64
 	seq, sum uint64
@@ -46,15 +46,15 @@ type announced struct {
 	growing  *growing
 }
 
-// A growing is a snapshot of which not all parts have come. Nobody looks at it
-// before; until then what was known counts.
+// A growing is an incomplete snapshot. Until its last part is received, the earlier
+// announcements remain in effect.
 type growing struct {
 	epoch, seq, sum uint64
 	parts           uint32
 	in              slot
 }
 
-// NewTable returns a table in which nobody has anything.
+// NewTable returns an empty table.
 func NewTable(key *Key) *Table {
 	t := &Table{key: key, nodes: make(map[Node]*announced)}
 	t.wild.clear()
@@ -84,13 +84,13 @@ type Members struct {
 	Count uint32
 }
 
-// Find looks up who has subscribers for a topic in any of some spaces, which
-// are two at most, and [EverySpace] the last of them.
+// Find looks up the bridges with subscribers for a topic in any of the spaces: two at
+// most, with [EverySpace] as the last.
 func (t *Table) Find(topic string, into *Found, spaces ...protocol.SpaceID) {
 	for {
 		live := t.live.Load()
 		t.collect(topic, into, spaces)
-		if t.live.Load() == live { // or a snapshot has taken the place of what was looked at
+		if t.live.Load() == live { // otherwise a snapshot has replaced slots meanwhile
 			into.resolve(*live)
 			return
 		}
@@ -139,7 +139,7 @@ func (t *Table) Group(space protocol.SpaceID, name, filter string) uint64 {
 	return t.key.group(space, name, filter)
 }
 
-// Known reports whether it is known what a process of a bridge has announced.
+// Known reports whether the table has the announcements of a process of a bridge.
 func (t *Table) Known(node Node, epoch uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,8 +147,8 @@ func (t *Table) Known(node Node, epoch uint64) bool {
 	return a != nil && a.in != 0 && a.epoch == epoch
 }
 
-// Apply takes what a bridge announces. It returns [ErrGap] or [ErrDiffers] when
-// a snapshot is needed. Batches that came before are taken no notice of.
+// Apply applies an announcement of a bridge. It returns [ErrGap] or [ErrDiffers] when a
+// snapshot is needed. Batches that were applied already are ignored.
 func (t *Table) Apply(node Node, b *Batch) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,7 +179,7 @@ func (t *Table) Apply(node Node, b *Batch) error {
 	return nil
 }
 
-// grow takes a part of a snapshot. With the last one it counts.
+// grow adds a part of a snapshot, which takes effect with the last one.
 func (t *Table) grow(node Node, a *announced, b *Batch) error {
 	if b.Part == 0 {
 		if a.growing != nil {
@@ -211,7 +211,8 @@ func (t *Table) grow(node Node, a *announced, b *Batch) error {
 	return nil
 }
 
-// apply makes the changes of a batch in a slot, and keeps the sum of what is there.
+// apply makes the changes of a batch in a slot, and updates the checksum of its
+// entries.
 func (t *Table) apply(b *Batch, in slot, sum *uint64) {
 	for _, hash := range b.Drop {
 		if shard, cell := place(hash); t.shards[shard].drop(cell, in) {
@@ -245,7 +246,7 @@ func (t *Table) apply(b *Batch, in slot, sum *uint64) {
 	}
 }
 
-// Forget drops what a bridge announced, since it is gone.
+// Forget drops the announcements of a bridge that is gone.
 func (t *Table) Forget(node Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -273,7 +274,8 @@ func (t *Table) slot() (slot, error) {
 	return 0, ErrFull
 }
 
-// count has two slots count for two bridges, or for nobody. mu is held.
+// count puts two slots into effect for two bridges, or out of effect for "". The caller
+// holds mu.
 func (t *Table) count(one slot, oneNode Node, other slot, otherNode Node) {
 	live := slices.Clone(*t.live.Load())
 	for int(max(one, other)) >= len(live) {

@@ -8,13 +8,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A leaf is who has a filter with wildcards.
+// A leaf is the set of subscribers of a filter with wildcards.
 type leaf struct {
 	own    slots
 	groups []member
 }
 
-// A member is how many clients of a bridge are in a group.
+// A member is the number of a bridge's clients in a group.
 type member struct {
 	group   uint64
 	in      slot
@@ -71,7 +71,7 @@ func (w *wild) leaf(f wildFilter, make bool) *leaf {
 	return l
 }
 
-// tidy forgets a leaf that nobody has. mu is held.
+// tidy removes a leaf without subscribers. The caller holds mu.
 func (w *wild) tidy(f wildFilter, l *leaf) {
 	if l.own.empty() && len(l.groups) == 0 {
 		delete(w.filters, f)
@@ -97,7 +97,7 @@ func (w *wild) change(c *WildChange, in slot) bool {
 	return true
 }
 
-// changeGroup applies a change to a slot, and tells how many members there were.
+// changeGroup applies a change to a slot, and returns the previous number of members.
 func (w *wild) changeGroup(c *GroupChange, in slot) (before uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,20 +20,21 @@ type Log interface {
 	// Append stores a message and returns its position, counted from 1. Of messages
 	// with one id the first is stored. After an error it may be stored.
 	Append(ctx context.Context, id string, data []byte) (position uint64, err error)
-	// Follow calls take for every message in its order, from the first that there is,
-	// and current once all have come that there were. It returns when ctx ends.
+	// Follow calls take for every message in order, from the first one that the log
+	// still has, and current once after those stored by the time of the call. It
+	// returns when ctx ends.
 	Follow(ctx context.Context, current func(), take func(position uint64, data []byte))
 	// Trim forgets the messages before a position.
 	Trim(ctx context.Context, before uint64) error
 }
 
-// Options say what a directory works with. Self, Secret and Log are needed.
+// Options are the dependencies of a directory. Self, Secret and Log are required.
 type Options struct {
 	Self   Node
 	Secret *Secret
 	Log    Log
-	// Say sends a word to the directory of another process, behind all that is
-	// published for it. It reports false if it cannot be sent now.
+	// Say sends a message to the directory of another process, behind all publications
+	// relayed to it. It reports false if it cannot be sent now.
 	Say func(to Node, word []byte) bool
 	// Oldest reports whether this bridge is the one that keeps the log short.
 	Oldest     func() bool
@@ -41,7 +42,7 @@ type Options struct {
 	Registerer prometheus.Registerer // optional
 }
 
-// A Directory is one bridge's part in who has which session: its
+// A Directory is one bridge's part in the assignment of sessions to bridges: its
 // [broker.Directory].
 type Directory struct {
 	o        Options
@@ -74,8 +75,8 @@ type written struct {
 const (
 	retryAfter = 100 * time.Millisecond
 	sayAfter   = 20 * time.Millisecond
-	// stateAfter is the number of messages that the log has before the table is written
-	// anew, beside one for so many entries as would fit into a few of them.
+	// stateAfter is the number of messages since the last table after which the table
+	// is written anew, plus one for every 64 sessions in it.
 	stateAfter = 4096
 )
 
@@ -99,8 +100,8 @@ func New(o Options) *Directory {
 	return d
 }
 
-// Begin has nothing count any more that earlier processes of the bridge write, and
-// returns when this one knows who owns what.
+// Begin invalidates later writes of earlier processes of the bridge, and returns when
+// this one knows the owners of all sessions.
 func (d *Directory) Begin(ctx context.Context) error {
 	d.running.Go(d.work)
 	d.running.Go(d.writeEntries)
@@ -128,7 +129,7 @@ func (d *Directory) Begin(ctx context.Context) error {
 	}
 }
 
-// Start has the directory answer for a broker.
+// Start connects the directory with its broker.
 func (d *Directory) Start(local Local) {
 	done := make(chan struct{})
 	d.post(func() {
@@ -147,7 +148,7 @@ func (d *Directory) Close() {
 	d.running.Wait()
 }
 
-// post has something done by the goroutine that works, in order.
+// post queues a function for the goroutine that runs the machine, in order.
 func (d *Directory) post(event func()) {
 	d.mu.Lock()
 	d.events = append(d.events, event)
@@ -182,7 +183,7 @@ func (d *Directory) work() {
 	}
 }
 
-// take takes up a message of the log.
+// take handles a message of the log.
 func (d *Directory) take(position uint64, data []byte) {
 	was := d.follower.behind
 	err := d.follower.take(position, data, func(e *Entry) { d.machine.applied(position, e) })
@@ -210,7 +211,7 @@ func (d *Directory) caughtUp() {
 	}
 }
 
-// writeNext has the next entry written, if none is on its way.
+// writeNext starts to write the next entry, if none is on its way.
 func (d *Directory) writeNext() {
 	if e, ok := d.machine.writes.cut(d.o.Self); ok {
 		d.entries <- written{e.Tag, e.append(nil)}
@@ -351,8 +352,8 @@ func (d *Directory) Restored(ctx context.Context, held []broker.Held) ([]uint32,
 	}
 }
 
-// Owners says which bridges have sessions, "" for those that are not kept: as this one
-// knows or, if it must be certain, as the log has it by now.
+// Owners returns the ids of the bridges that own sessions, "" for those that are not
+// kept: as this bridge knows them or, if certain, as the log has them by now.
 func (d *Directory) Owners(ctx context.Context, ids []broker.SessionID, certain bool) ([]string, error) {
 	owners := make([]string, len(ids))
 	done := make(chan struct{})
@@ -363,7 +364,7 @@ func (d *Directory) Owners(ctx context.Context, ids []broker.SessionID, certain 
 		close(done)
 	}
 	d.post(func() {
-		if certain { // this counts nowhere: nobody has such an owner
+		if certain { // a record without effect: no session has such an owner
 			d.machine.write(Record{Kind: Release, Key: d.o.Secret.Key(ids[0]), From: Owner{Epoch: math.MaxUint32}}, func(bool) { look() })
 			return
 		}
@@ -381,8 +382,8 @@ func (d *Directory) Owners(ctx context.Context, ids []broker.SessionID, certain 
 
 var errClosed = errors.New("sessions: the directory is closed")
 
-// Joined has processes of other bridges take part, all at once: a session is given
-// to one of them when all have said what they published before.
+// Joined adds processes of other bridges, all at once: a session goes to one of them
+// only after all have confirmed their earlier publications.
 func (d *Directory) Joined(nodes ...Node) {
 	d.post(func() {
 		for _, n := range nodes {
@@ -397,11 +398,11 @@ func (d *Directory) join(n Node) {
 	}
 }
 
-// Heard takes what the directory of another process says, see [Options].Say.
+// Heard handles a message of the directory of another process, see [Options].Say.
 func (d *Directory) Heard(from Node, word []byte) {
 	m, to, err := parseMessage(word)
 	if err != nil {
-		d.o.Logger.Error("what another bridge says about a session makes no sense", "bridge", from.ID, "error", err)
+		d.o.Logger.Error("a malformed message about a session from another bridge", "bridge", from.ID, "error", err)
 		return
 	}
 	if to == d.o.Self.Epoch {
@@ -412,7 +413,7 @@ func (d *Directory) Heard(from Node, word []byte) {
 	}
 }
 
-// Ended has a process not take part any more: it is dead, or has left.
+// Ended removes a process that is dead or has left.
 func (d *Directory) Ended(n Node) {
 	d.post(func() {
 		var left []Node

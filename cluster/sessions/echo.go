@@ -10,12 +10,12 @@ import (
 // has published until it was asked.
 type echo struct {
 	number  uint64
-	missing []Node // who has not answered
+	missing []Node // bridges that have not answered
 	then    func()
 }
 
-// listen has something done when all that others have published for this bridge
-// until now is here.
+// listen calls then when all earlier publications of the other bridges for this one
+// have been received.
 func (m *machine) listen(id broker.SessionID, then func()) (number uint64) {
 	e := &echo{number: m.next(), missing: slices.Clone(m.living), then: then}
 	m.echoes[e.number] = e
@@ -31,7 +31,8 @@ func (e *echo) heard(m *machine, from Node) {
 	e.look(m)
 }
 
-// look is called when somebody has answered, or the members have changed.
+// look checks for outstanding answers, after an answer and after a change of the
+// members.
 func (e *echo) look(m *machine) {
 	e.missing = slices.DeleteFunc(e.missing, func(n Node) bool { return !m.alive(n) })
 	if len(e.missing) == 0 {

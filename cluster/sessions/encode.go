@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/internal/fields"
 )
 
-// What a message of the log is.
+// Kinds of messages of the log.
 const (
 	logEntry byte = iota + 1 // records
 	logState                 // a part of the whole table
@@ -55,8 +55,8 @@ func (r *reader) entry() (e Entry, err error) {
 	return e, nil
 }
 
-// A part is one of the messages that have the whole table as it was at a position
-// of the log.
+// A part is one of the messages that together have the whole table as of a position of
+// the log.
 type part struct {
 	writer   Node
 	position uint64

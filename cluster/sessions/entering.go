@@ -17,41 +17,41 @@ type entering struct {
 	clean    bool
 	kept     bool
 	phase    phase
-	from     Node   // who is asked
+	from     Node   // the process that was asked
 	least    uint64 // position of the log that is waited for
 	home     Node   // that was asked
-	before   note   // what the home has said
-	owner    Owner  // whose claim follows
+	before   note   // the answer of the home
+	owner    Owner  // the owner that the claim replaces
 	epoch    uint32 // of the own claim
-	shadow   bool   // there is one
-	over     bool   // nobody waits for it any more
-	admitted bool   // who waits was told to go on
+	shadow   bool   // the session has been made here, without a client
+	over     bool   // the client has given up
+	admitted bool   // the client was admitted
 	moved    bool   // the session came from another bridge
-	waited   bool   // there was a session here, and yet the client did not just go on with it
+	waited   bool   // there was a session here, but the client could not resume it directly
 	answer   func(broker.Admission, error)
 }
 
-// A phase is how far an operation is.
+// A phase is the stage of an operation.
 type phase byte
 
 const (
 	starting phase = iota
 
 	// Of an entering.
-	asking    // the home, for who has it
+	asking    // the home, for the holder of the id
 	asked     // that bridge, to yield
-	expecting // all bridges are to know what the session subscribes to
+	expecting // until all bridges know the subscriptions of the session
 	ready     // the session is on its way
 	storing   // it is being stored
 	claiming  // its record is being written
-	waiting   // for the log, or for whoever adopts the sessions of a dead bridge
+	waiting   // for the log, or for the adoption of a dead bridge's sessions
 	inside    // the client is let in
 
 	// Of a yielding.
 	offered  // the other bridge gets ready
-	echoing  // what others have published is on its way
-	settling // others have not answered for what the client published
-	sent     // the log is to say who the owner is
+	echoing  // publications of others are on their way
+	settling // acknowledgements of the client's publications are outstanding
+	sent     // the log decides on the owner
 	reclaims // the other bridge cannot have it
 )
 
@@ -67,7 +67,7 @@ func (o *entering) start(m *machine) {
 	o.ask(m)
 }
 
-// ask asks the home who has the id.
+// ask asks the home for the holder of the id.
 func (o *entering) ask(m *machine) {
 	at := home(o.p.key, m.members())
 	o.home = at
@@ -82,7 +82,7 @@ func (o *entering) ask(m *machine) {
 	m.send(at, &message{kind: msgAsk, op: o.number, id: o.p.id, stamp: o.since})
 }
 
-// held is told who has it.
+// held handles the answer of the home.
 func (o *entering) held(m *machine, by note) {
 	if by.holder == (Node{}) || by.holder == m.self || !m.alive(by.holder) {
 		o.settle(m)
@@ -93,7 +93,7 @@ func (o *entering) held(m *machine, by note) {
 }
 
 func (o *entering) yield(m *machine, from Node) {
-	switch here, _ := m.local.Here(o.p.id); here { // both came in when nobody could know
+	switch here, _ := m.local.Here(o.p.id); here { // both were admitted while neither bridge could know of the other
 	case broker.Clean:
 		m.local.Supersede(o.p.id)
 	case broker.Kept:
@@ -108,7 +108,7 @@ func (o *entering) yield(m *machine, from Node) {
 	o.overtaken(m)
 }
 
-// answered takes the answer of the bridge that is asked.
+// answered handles the answer of the bridge that was asked.
 func (o *entering) answered(m *machine, msg *message) {
 	switch {
 	case msg.kind == msgHolder && o.phase == asking:
@@ -142,7 +142,7 @@ func (o *entering) expect(m *machine, msg *message) {
 	o.shadow = true
 }
 
-// known is told that all bridges know what a session subscribes to.
+// known handles the news that all bridges know the subscriptions of a session.
 func (m *machine) known(number uint64) {
 	o := m.asking[number]
 	if o == nil || o.phase != expecting {
@@ -153,7 +153,7 @@ func (m *machine) known(number uint64) {
 	m.send(o.from, &message{kind: msgReady, op: number, id: o.p.id})
 }
 
-// store has the session stored here.
+// store stores the session here.
 func (o *entering) store(m *machine, state []byte) {
 	o.phase = storing
 	number := o.number
@@ -168,13 +168,14 @@ func (m *machine) stored(number uint64) {
 	}
 }
 
-// abort gives up to take over what makes no sense here.
+// abort gives up a takeover whose session is malformed.
 func (o *entering) abort(m *machine) {
 	m.send(o.from, &message{kind: msgAbort, op: o.number, id: o.p.id})
 	o.refuse(m, broker.ErrUnavailable)
 }
 
-// settle has the log say that this bridge is the owner, if anything is to be kept.
+// settle makes this bridge the owner in the log if the session is to be kept, and then
+// lets the client in; or it continues with the living owner.
 func (o *entering) settle(m *machine) {
 	owner := m.table.Owner(o.p.key)
 	switch {
@@ -193,7 +194,7 @@ func (o *entering) settle(m *machine) {
 	}
 }
 
-// await goes on when the log was read up to a position.
+// await continues with settle when the log was read up to a position.
 func (o *entering) await(m *machine, position uint64) {
 	if o.phase, o.least = waiting, position; position <= m.position {
 		o.settle(m)
@@ -251,7 +252,7 @@ func (o *entering) look(m *machine) {
 	}
 }
 
-// enter lets the client in. The id is its own until it is inside.
+// enter lets the client in. The operation goes on until the client is inside.
 func (o *entering) enter(m *machine) {
 	delete(m.asking, o.number)
 	o.phase = inside
@@ -276,7 +277,7 @@ func (o *entering) refuse(m *machine, err error) {
 	o.drop(m)
 	delete(m.asking, o.number)
 	o.phase = inside
-	if o.before != (note{}) && m.alive(o.before.holder) { // who has it
+	if o.before != (note{}) && m.alive(o.before.holder) { // it still has the id
 		m.say(home(o.p.key, m.members()), &message{kind: msgBack, id: o.p.id, node: o.before.holder, stamp: o.before.since})
 	}
 	if !o.over {
@@ -285,23 +286,25 @@ func (o *entering) refuse(m *machine, err error) {
 	m.end(o.p)
 }
 
-// giveUp is told that nobody waits any more. What is on its way comes all the same.
+// giveUp handles the end of the client's wait. A session on its way is taken over all
+// the same.
 func (o *entering) giveUp(m *machine) {
 	if o.over {
 		return
 	}
 	o.over = true
 	switch {
-	case o.phase == starting: // something before it is still under way
+	case o.phase == starting: // an earlier operation is still under way
 		o.p.ops = slices.DeleteFunc(o.p.ops, func(op operation) bool { return op == operation(o) })
-	case o.admitted: // and has not heard of it
+	case o.admitted: // but does not know of it
 		o.leave(m)
 	case o.phase == waiting:
 		o.refuse(m, broker.ErrUnavailable)
 	}
 }
 
-// idle reports whether others are waited for, who may wait for this bridge.
+// idle reports whether the operation waits for other bridges, which may in turn wait
+// for this one.
 func (o *entering) idle() bool { return o.phase == asked || o.phase == waiting }
 
 // isBefore reports whether the client came before one that connects to another

@@ -5,14 +5,14 @@ import "github.com/aibridge/aibridge/internal/fields"
 // partEntries are the entries that a part of the table has.
 const partEntries = 8 << 10
 
-// A follower makes a table of the log. A log that was trimmed begins with the
-// parts of a table somewhere in it, and with what has happened since it was that.
+// A follower builds the table from the log. A trimmed log begins with the parts of a
+// table, among entries later than it.
 type follower struct {
 	table    *Table
 	position uint64 // up to where the log was read
 	behind   bool   // the table is not known yet
-	early    []held // what came meanwhile
-	parts    []part // of the table, as far as they came
+	early    []held // messages received meanwhile
+	parts    []part // of the table, as far as received
 }
 
 type held struct {
@@ -20,9 +20,9 @@ type held struct {
 	entry    Entry
 }
 
-// take takes up a message of the log. The first one read of a log that was
-// trimmed, and one behind a gap, has the table be learned anew. apply is called
-// for each entry that the table is to take.
+// take handles a message of the log. After the first message of a trimmed log, and
+// after a gap, the table is built anew from its parts. apply is called for each entry
+// to be applied to the table.
 func (f *follower) take(position uint64, data []byte, apply func(*Entry)) error {
 	if position <= f.position {
 		return nil
@@ -61,7 +61,7 @@ func (f *follower) take(position uint64, data []byte, apply func(*Entry)) error 
 	return errMessage
 }
 
-// stated takes a part of the table, and with the last one has it.
+// stated adds a part of the table, which is complete with the last one.
 func (f *follower) stated(p part, apply func(*Entry)) {
 	if p.number == 0 {
 		f.parts = f.parts[:0]
@@ -81,7 +81,7 @@ func (f *follower) stated(p part, apply func(*Entry)) {
 	}
 }
 
-// restore has the table be what its parts say.
+// restore replaces the table by the content of its parts.
 func (t *Table) restore(parts []part) {
 	*t = *NewTable()
 	for _, b := range parts[0].bridges {

@@ -7,9 +7,9 @@ import (
 	"github.com/aibridge/aibridge/broker"
 )
 
-// home is the bridge that knows which of some has an id: the one whose hash with
-// the id is the highest. If one comes or goes, no other's ids move among those
-// that stay.
+// home returns the bridge that keeps track of the holder of an id: the member whose
+// hash with the id is the highest. When a member joins or ends, no ids move between the
+// others.
 func home(key Key, members []Node) Node {
 	var best Node
 	var most uint64
@@ -32,7 +32,7 @@ func weight(key Key, id string) uint64 {
 	return h
 }
 
-// atHome answers for the ids whose home this bridge is.
+// atHome handles messages about ids whose home is this bridge.
 func (m *machine) atHome(from Node, msg *message) {
 	key := m.secret.Key(msg.id)
 	switch msg.kind {
@@ -51,7 +51,7 @@ func (m *machine) atHome(from Node, msg *message) {
 	}
 }
 
-// enters notes who is about to have an id, and says who had it.
+// enters notes the bridge that is about to have an id, and returns the previous holder.
 func (m *machine) enters(key Key, by Node, since int64) (before note) {
 	m.forgetContested(key, by)
 	if there, ok := m.homes[key]; ok && there.holder != by && m.alive(there.holder) {
@@ -73,8 +73,8 @@ func (m *machine) forgetContested(key Key, by Node) {
 	}
 }
 
-// leaves notes that a bridge does not have an id. An earlier holder that has not
-// said so too still has it.
+// leaves notes that a bridge does not have an id any more. An earlier holder that has
+// not left it is the holder again.
 func (m *machine) leaves(key Key, by Node) {
 	m.forgetContested(key, by)
 	if m.homes[key].holder != by {
@@ -89,8 +89,8 @@ func (m *machine) leaves(key Key, by Node) {
 	m.forgetContested(key, m.homes[key].holder)
 }
 
-// mourn forgets what bridges had that are no more. What one of them was about to
-// have, the one before still has.
+// mourn drops the ids of bridges that have ended. An id that one of them was about to
+// have goes back to the previous holder.
 func (m *machine) mourn() {
 	for key := range m.contested {
 		m.forgetContested(key, Node{})
@@ -102,8 +102,8 @@ func (m *machine) mourn() {
 	}
 }
 
-// registers notes that a bridge has an id, by its own word. If others say so too,
-// the latest stays.
+// registers notes a bridge's report that it has an id. Of several such bridges, the
+// latest is the holder.
 func (m *machine) registers(by Node, id broker.SessionID, key Key, since int64) {
 	latest := note{by, since}
 	others := slices.Clone(m.contested[key])
@@ -126,7 +126,7 @@ func (m *machine) registers(by Node, id broker.SessionID, key Key, since int64) 
 	}
 }
 
-// register has the home of an id know that this bridge has it.
+// register reports to the home of an id that this bridge has it.
 func (m *machine) register(id broker.SessionID, key Key, since int64) {
 	m.say(home(key, m.members()), &message{kind: msgRegister, id: id, stamp: since})
 }
@@ -144,7 +144,7 @@ func (m *machine) say(to Node, msg *message) {
 	m.send(to, msg)
 }
 
-// registerAll has the homes of all that the bridge has know of it.
+// registerAll registers all ids of the bridge with their homes.
 func (m *machine) registerAll() {
 	m.local.All(func(id broker.SessionID, since int64) bool {
 		m.register(id, m.secret.Key(id), since)
@@ -152,7 +152,7 @@ func (m *machine) registerAll() {
 	})
 }
 
-// moveHomes tells the homes of ids that are another's since the members changed.
+// moveHomes registers the ids whose home has changed with the members.
 func (m *machine) moveHomes(before []Node) {
 	now := m.members()
 	type moved struct {

@@ -11,7 +11,7 @@ import (
 
 // A Local is the broker of this bridge. See the methods of [broker.Broker].
 type Local interface {
-	// Here says what the bridge has of a client id, and since when.
+	// Here returns the bridge's standing with a client id, and its time.
 	Here(id broker.SessionID) (broker.Standing, int64)
 	All(yield func(id broker.SessionID, since int64) bool)
 	Offer(id broker.SessionID, to protocol.Party, clean bool) ([]byte, broker.OfferResult)
@@ -26,19 +26,19 @@ type Local interface {
 	Quiesce()
 }
 
-// A machine has one bridge's part in who owns which session. It knows no clock
-// and no network: it is told what happens, one thing after the other, and says
-// what to send and what to write.
+// A machine is the state machine of one bridge's part in the assignment of sessions. It
+// has no clock and no network: its inputs are events, one at a time, its outputs
+// messages to send and records to write.
 //
-// What happens to a client id is done one after the other; the place of the id
-// has it.
+// The operations on a client id run one after the other; they are queued in the place
+// of the id.
 type machine struct {
 	self   Node
 	secret *Secret
 	local  Local
 	table  *Table
 	send   func(to Node, m *message)
-	later  func(func())  // does something after what is being done, by whoever does that
+	later  func(func())  // calls a function after the present event, by the goroutine of the machine
 	fresh  func() uint32 // the epoch of a new session: the time in Unix seconds
 
 	position  uint64 // up to which the table has the log
@@ -61,20 +61,21 @@ type counts struct {
 	owned                     atomic.Int64
 }
 
-// A note is what the home of an id knows of it.
+// A note is the holder of an id, as its home knows it.
 type note struct {
 	holder Node
 	since  int64
 }
 
-// A place is a client id with something under way.
+// A place is a client id with operations under way.
 type place struct {
 	id  broker.SessionID
 	key Key
 	ops []operation // the first is under way
 }
 
-// An operation is something that happens to a client id.
+// An operation is a change to a client id: a client enters, a session moves away or
+// ends.
 type operation interface {
 	start(m *machine)
 	// look is called when the session has another owner, when a process of a
@@ -95,7 +96,7 @@ func (m *machine) next() uint64 {
 	return m.number
 }
 
-// begin has an operation done behind those that are under way for an id.
+// begin queues an operation behind those under way for an id.
 func (m *machine) begin(id broker.SessionID, make func(*place) operation) {
 	key := m.secret.Key(id)
 	p := m.places[key]
@@ -119,7 +120,7 @@ func (m *machine) end(p *place) {
 	m.tidy(p.id, p.key)
 }
 
-// tidy has the log and the home of an id know what the bridge does not have any
+// tidy releases an id in the log and at its home if the bridge does not have it any
 // more.
 func (m *machine) tidy(id broker.SessionID, key Key) {
 	here, _ := m.local.Here(id)
@@ -132,7 +133,7 @@ func (m *machine) tidy(id broker.SessionID, key Key) {
 	}
 }
 
-// serve has the machine answer for a broker.
+// serve connects the machine with its broker, once that is loaded.
 func (m *machine) serve(local Local) {
 	m.local = local
 	m.registerAll()
@@ -142,9 +143,9 @@ func (m *machine) serve(local Local) {
 	m.early = nil
 }
 
-// left is told that a session ended here, or is not kept any more.
+// left handles a session that ended here, or is not kept any more.
 func (m *machine) left(id broker.SessionID) {
-	if m.local == nil { // it is still being made, of a journal with a session whose time is over
+	if m.local == nil { // the broker is being loaded, from a journal with an expired session
 		m.early = append(m.early, id)
 		return
 	}
@@ -159,7 +160,7 @@ func (m *machine) left(id broker.SessionID) {
 	}
 }
 
-// take takes a message of a living bridge.
+// take handles a message of a living bridge.
 func (m *machine) take(from Node, msg *message) {
 	switch msg.kind {
 	case msgAsk, msgRegister, msgLeft, msgBack:
@@ -185,7 +186,7 @@ func (m *machine) take(from Node, msg *message) {
 }
 
 // yield has a session go to another bridge. A client that is about to enter here
-// was earlier, and has to come again.
+// connected earlier, and has to connect again.
 func (m *machine) yield(to Node, msg *message) {
 	m.begin(msg.id, func(p *place) operation {
 		return &yielding{p: p, to: to, number: msg.op, since: msg.stamp, party: msg.party, clean: msg.clean}
@@ -197,7 +198,7 @@ func (m *machine) yield(to Node, msg *message) {
 	}
 }
 
-// toldYielding takes what the bridge says that a session goes to.
+// toldYielding handles a message of the bridge that a session goes to.
 func (m *machine) toldYielding(from Node, msg *message) {
 	p := m.places[m.secret.Key(msg.id)]
 	if p == nil {
@@ -217,7 +218,7 @@ func (m *machine) toldYielding(from Node, msg *message) {
 	}
 }
 
-// settled is told that a session that is to be cut can be.
+// settled handles the news that a session that moves away can be cut.
 func (m *machine) settled(id broker.SessionID) {
 	if p := m.places[m.secret.Key(id)]; p != nil {
 		if o, ok := p.ops[0].(*yielding); ok && o.phase == settling {
@@ -226,7 +227,7 @@ func (m *machine) settled(id broker.SessionID) {
 	}
 }
 
-// reconcile takes up who else is alive.
+// reconcile sets the living bridges.
 func (m *machine) reconcile(living []Node) {
 	before := m.members()
 	m.living = slices.Clone(living)
@@ -243,13 +244,13 @@ func (m *machine) members() []Node { return append(slices.Clone(m.living), m.sel
 
 func (m *machine) alive(n Node) bool { return n == m.self || slices.Contains(m.living, n) }
 
-// lookAll has all that is under way look at what has changed.
+// lookAll calls look on all operations under way.
 func (m *machine) lookAll() {
 	all := make([]*place, 0, len(m.places))
 	for _, p := range m.places {
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b *place) int { return bytes.Compare(a.key[:], b.key[:]) }) // the same for tests
+	slices.SortFunc(all, func(a, b *place) int { return bytes.Compare(a.key[:], b.key[:]) }) // a fixed order, for tests
 	for _, p := range all {
 		if len(p.ops) > 0 {
 			p.ops[0].look(m)
@@ -257,7 +258,7 @@ func (m *machine) lookAll() {
 	}
 }
 
-// applied takes an entry of the log.
+// applied handles an entry of the log.
 func (m *machine) applied(position uint64, e *Entry) {
 	m.position = position
 	counted, changes := m.table.Apply(e)
@@ -276,7 +277,7 @@ func (m *machine) applied(position uint64, e *Entry) {
 	m.reached()
 }
 
-// reached has those go on who wait for a position of the log.
+// reached continues the operations that wait for a position of the log.
 func (m *machine) reached() {
 	var ready []*entering
 	m.behind = slices.DeleteFunc(m.behind, func(o *entering) bool {

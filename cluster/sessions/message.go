@@ -10,17 +10,17 @@ import (
 
 // Kinds of messages between bridges.
 const (
-	msgAsk      byte = iota + 1 // to the home of an id: who has it? The sender is about to
+	msgAsk      byte = iota + 1 // to the home of an id: the sender is about to have it, and asks for the holder
 	msgHolder                   // the answer: node
 	msgRegister                 // to the home: the sender has it since
 	msgLeft                     // to the home: the sender has it no more
 	msgBack                     // to the home: the sender was to have it, and node has it
 	msgLost                     // of the home: another has it since a later time
-	msgYield                    // to who has it: a client of the sender takes it over
+	msgYield                    // to the holder: a client of the sender takes it over
 	msgRefused                  // it is another principal's
-	msgGone                     // it is not there, or ended; what the log says of that is at a position
-	msgOffer                    // what it subscribed to
-	msgReady                    // all bridges know that the sender subscribes to the same
+	msgGone                     // it is not there, or ended; the log has that up to a position
+	msgOffer                    // its subscriptions
+	msgReady                    // all bridges know these subscriptions of the sender
 	msgAbort                    // the sender cannot have it
 	msgEcho                     // answer behind all you have published
 	msgEchoed                   // the answer
@@ -28,14 +28,14 @@ const (
 	msgEnd
 )
 
-// A message is what one bridge says to another about a client id.
+// A message is a message between two bridges about a client id.
 type message struct {
 	kind  byte
 	op    uint64 // number of the operation; of the bridge that asks
 	id    broker.SessionID
-	stamp int64          // since when somebody has it
-	node  Node           // of holder, back and gone: who has it, if anybody
-	party protocol.Party // of yield: who wants it
+	stamp int64          // time since which a bridge has it
+	node  Node           // of holder, back and gone: the bridge that has it, if any
+	party protocol.Party // of yield: the principal of the client
 	clean bool           // of yield: it is to end
 	epoch uint32         // of offer: that of its owner
 	at    uint64         // of gone: a position of the log
@@ -65,7 +65,7 @@ func (m *message) append(dst []byte, to uint64) []byte {
 	return dst
 }
 
-// parseMessage reads what append has written. Nothing of it refers to b.
+// parseMessage parses the encoding of append. The result does not refer to b.
 func parseMessage(b []byte) (m message, to uint64, err error) {
 	r := reader{fields.Of(b)}
 	to = r.Uvarint()

@@ -2,7 +2,7 @@ package sessions
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics tell of sessions that move.
+// metrics measure the takeover of sessions and writes to the log.
 type metrics struct{ took, writing prometheus.Histogram }
 
 func newMetrics(d *Directory) *metrics {

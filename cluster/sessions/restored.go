@@ -2,10 +2,10 @@ package sessions
 
 import "github.com/aibridge/aibridge/broker"
 
-// restored is told what the bridge's journal has, and fills in under which epoch it
-// owns each; 0 says that it does not. It has the log say the same: what was stored
-// by a bridge that was alone is claimed, and what the journal does not have is
-// released. done is called when the log does.
+// restored matches the log with the sessions of the bridge's journal, and fills in the
+// epochs under which the bridge owns them; 0 if it does not. Sessions stored while the
+// bridge was alone are claimed in the log, and sessions missing in the journal are
+// released. done is called when the log has all that.
 func (m *machine) restored(held []broker.Held, epochs []uint32, done func()) {
 	ours := make(map[Key]bool, len(held))
 	waiting := 1

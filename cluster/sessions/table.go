@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 )
 
-// A Node is one run of a bridge.
+// A Node is one process of a bridge, from its start to its end.
 type Node struct {
 	ID    string
 	Epoch uint64
@@ -16,11 +16,11 @@ type Node struct {
 
 func (n Node) String() string { return fmt.Sprintf("%s/%d", n.ID, n.Epoch) }
 
-// A Key stands for a client id of a space: their hash under a secret that all
-// bridges share. Two are alike never in practice.
+// A Key stands for a client id of a space: their hash under a secret that all bridges
+// share. Collisions do not occur in practice.
 type Key [16]byte
 
-// A Secret is what bridges hash under.
+// A Secret is the key under which bridges hash client ids.
 type Secret [32]byte
 
 // Key is the key of a session.
@@ -30,7 +30,7 @@ func (s *Secret) Key(id broker.SessionID) Key {
 	return highwayhash.Sum128(text, s[:])
 }
 
-// An Owner is who owns a session. The zero value is nobody.
+// An Owner is the owner of a session. The zero value is no owner.
 type Owner struct {
 	Bridge string
 	// Epoch counts the owners that the session has had. A copy of it in the journal
@@ -44,15 +44,15 @@ type owned struct {
 	epoch  uint32
 }
 
-// A bridge is what the log says of one.
+// A bridge is the state of a bridge in the log.
 type bridge struct {
 	id    string
 	epoch uint64 // of the process that began last
 }
 
-// A Table says who owns the sessions that are kept. It is what the records of the
-// log have made of it, in their order, and the same on every bridge that has read
-// as far. A session takes some 40 bytes.
+// A Table has the owners of the kept sessions. It is the result of the records of the
+// log, in order, and the same on every bridge that has read the log up to the same
+// position. A session takes some 40 bytes.
 type Table struct {
 	owners  map[Key]owned
 	bridges []bridge
@@ -73,8 +73,8 @@ func (t *Table) Owner(k Key) Owner {
 	return Owner{t.bridges[o.bridge-1].id, o.epoch}
 }
 
-// Process is the process of a bridge that began last. What others write for the
-// bridge does not count.
+// Process returns the process of a bridge that began last. Records of its other
+// processes have no effect.
 func (t *Table) Process(id string) Node {
 	i, ok := t.index[id]
 	if !ok {
@@ -109,32 +109,32 @@ func (t *Table) bridge(id string) uint32 {
 type Record struct {
 	Kind RecordKind
 	Key  Key    // of claim and release
-	From Owner  // of claim and release: whom the session must be owned by
+	From Owner  // of claim and release: the owner that the session must have
 	To   uint32 // of claim: the epoch of the writer's ownership, above the one before
-	// Giver is, of a claim of what another bridge owns, the process that has given it.
-	// Once a later one has begun, which has loaded the session, the claim does not
-	// count: what was given may be old.
+	// Giver is, in a claim of a session of another bridge, the process that gave it.
+	// Once a later process has begun, which has loaded the session, the claim has no
+	// effect: the given session may be out of date.
 	Giver uint64
 }
 
-// RecordKind says what a record changes.
+// RecordKind is the kind of change of a record.
 type RecordKind byte
 
 // The kinds of records.
 const (
-	// Begin says that a process is about to load its bridge's journal. Nothing that
-	// earlier processes of the bridge write counts any more.
+	// Begin marks a process that is about to load its bridge's journal. Later records
+	// of earlier processes of the bridge have no effect.
 	Begin RecordKind = iota + 1
 	// Claim makes the writer the owner.
 	Claim
-	// Release says that the session is not kept any more.
+	// Release ends the ownership of a session that is not kept any more.
 	Release
 )
 
 // An Entry is records of one process that are in the log together.
 type Entry struct {
 	Writer  Node
-	Tag     uint64 // of the writer's: tells its entries apart
+	Tag     uint64 // distinguishes the entries of one writer
 	Records []Record
 }
 
@@ -144,8 +144,8 @@ type Change struct {
 	Before, Now Owner
 }
 
-// Apply takes up an entry of the log. It says which of the records counted, and
-// what they have changed.
+// Apply applies an entry of the log. It reports which of the records took effect, and
+// returns the changes.
 func (t *Table) Apply(e *Entry) (counted []bool, changes []Change) {
 	counted = make([]bool, len(e.Records))
 	for i := range e.Records {

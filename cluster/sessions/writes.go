@@ -1,21 +1,21 @@
 package sessions
 
-// writes are the records that this bridge writes. One entry is on its way at a
-// time; what comes meanwhile goes with the next.
+// writes is the queue of records that this bridge writes to the log. One entry is on
+// its way at a time; records queued meanwhile go with the next.
 type writes struct {
 	records []Record
 	then    []func(counts bool)
 
-	tag    uint64 // of the entry that is on its way, or was last
+	tag    uint64 // of the entry on its way, or of the last one
 	entry  Entry
 	flying []func(counts bool)
 	at     uint64 // where the log has it; 0 while that is not known
 }
 
-// mostRecords bounds the records of an entry.
+// mostRecords is the greatest number of records in an entry.
 const mostRecords = 2048
 
-// write has a record written. then is told whether it counts.
+// write queues a record. then is called with whether it took effect.
 func (m *machine) write(r Record, then func(counts bool)) {
 	m.writes.records = append(m.writes.records, r)
 	m.writes.then = append(m.writes.then, then)
@@ -34,7 +34,7 @@ func (w *writes) cut(by Node) (*Entry, bool) {
 	return &w.entry, true
 }
 
-// outcome tells those who wrote an entry what counts of it.
+// outcome reports to the writers of an entry which of its records took effect.
 func (w *writes) outcome(tag uint64, counted []bool) {
 	if tag != w.tag || len(w.flying) == 0 {
 		return // it is known already
@@ -53,8 +53,8 @@ func (w *writes) stored(tag, position uint64) {
 	}
 }
 
-// settle tells from the table what counts of an entry that the log had no more when
-// it was read.
+// settle derives from the table which records took effect, for an entry that had been
+// trimmed from the log before it was read.
 func (w *writes) settle(t *Table, bridge string, position uint64) {
 	if len(w.flying) == 0 || w.at == 0 || w.at > position {
 		return

@@ -18,7 +18,7 @@ type yielding struct {
 	owner Owner
 	echo  uint64
 	ended bool
-	next  Node // who has it, in the place of a client that was about to have it here
+	next  Node // the holder, if a client that was about to enter here is refused
 }
 
 func (o *yielding) start(m *machine) {
@@ -29,7 +29,7 @@ func (o *yielding) start(m *machine) {
 		return
 	}
 	if here == broker.Kept && o.owner.Bridge != m.self.ID {
-		m.local.Drop(o.p.id) // it is another's by now
+		m.local.Drop(o.p.id) // another bridge owns it by now
 		here = broker.Absent
 	}
 	if here == broker.Absent {
@@ -50,7 +50,8 @@ func (o *yielding) start(m *machine) {
 	}
 }
 
-// gone says that there is no session, once the log does too.
+// gone reports to the other bridge that there is no session, once it is released in the
+// log.
 func (o *yielding) gone(m *machine) {
 	if o.owner = m.table.Owner(o.p.key); o.owner.Bridge != m.self.ID {
 		m.send(o.to, &message{kind: msgGone, op: o.number, id: o.p.id, at: m.position, node: o.next})
@@ -61,7 +62,7 @@ func (o *yielding) gone(m *machine) {
 	m.write(Record{Kind: Release, Key: o.p.key, From: o.owner}, func(bool) { o.gone(m) })
 }
 
-// told takes what the other bridge says.
+// told handles a message of the other bridge.
 func (o *yielding) told(m *machine, kind byte) {
 	switch {
 	case kind == msgReady && o.phase == offered:
@@ -71,8 +72,8 @@ func (o *yielding) told(m *machine, kind byte) {
 	}
 }
 
-// listen has all bridges answer behind what they have published before they knew
-// that the other bridge subscribes.
+// listen waits for all publications that bridges sent here before they knew the
+// subscriptions of the other bridge.
 func (o *yielding) listen(m *machine) {
 	o.phase = echoing
 	o.echo = m.listen(o.p.id, func() {
@@ -92,8 +93,8 @@ func (o *yielding) cut(m *machine) {
 	m.send(o.to, &message{kind: msgState, op: o.number, id: o.p.id, body: state})
 }
 
-// reclaim has the log say that the session stays here. What the other bridge has
-// written of it, and may be on its way, does not count then.
+// reclaim claims the session for this bridge again. A claim of the other bridge that is
+// on its way has no effect after that.
 func (o *yielding) reclaim(m *machine) {
 	delete(m.echoes, o.echo)
 	o.phase = reclaims
@@ -131,7 +132,8 @@ func (o *yielding) look(m *machine) {
 	}
 }
 
-// A releasing has the log know that a session is not kept any more.
+// A releasing is the operation that releases a session in the log that is not kept any
+// more.
 type releasing struct{ p *place }
 
 func (o *releasing) start(m *machine) {
@@ -145,8 +147,8 @@ func (o *releasing) start(m *machine) {
 
 func (o *releasing) look(*machine) {}
 
-// A losing closes the connection of a client that has connected to another bridge
-// since, while nobody could know of both.
+// A losing is the operation that closes the connection of a client that has since
+// connected to another bridge, while neither bridge could know of the other.
 type losing struct {
 	p     *place
 	since int64
@@ -158,7 +160,7 @@ func (o *losing) start(m *machine) {
 	case since <= o.since:
 		m.counts.ended.Add(1)
 		m.local.Supersede(o.p.id)
-	default: // its client has come again, later than that
+	default: // its client has connected here again, later than that
 		m.register(o.p.id, o.p.key, since)
 	}
 	m.end(o.p)

@@ -35,8 +35,7 @@ func (m *Arrival) say(body []byte) {
 // An Interface is the address of an agent, and its binding.
 type Interface struct{ URL, Binding, Tenant string }
 
-// CardOver is the public card of the bridge with one more way to reach it, which goes
-// before the others.
+// CardOver is the public card of the bridge with one more interface, before the others.
 func (d *Door) CardOver(at Interface) (json.RawMessage, error) {
 	c := d.base("", "")
 	c.Interfaces = []agentInterface{{at.URL, at.Binding, at.Tenant, Version}}
@@ -88,8 +87,8 @@ func (d *Door) Take(ctx context.Context, m Arrival) {
 	d.pass(ctx, x, s, &m)
 }
 
-// pass sends the events of a stream until it ends: with the task, and when that waits
-// for somebody.
+// pass sends the events of a stream until it ends: at the end of the task, or when the
+// task waits for an input.
 func (d *Door) pass(ctx context.Context, x *exchange, s *stream, m *Arrival) {
 	for {
 		select {

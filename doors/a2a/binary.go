@@ -14,21 +14,22 @@ const (
 	BinaryMode = "binary"
 )
 
-// ModeProperty is the user property by which a mode is asked for and told.
+// ModeProperty is the user property with the mode of artifacts, in requests and
+// answers.
 const ModeProperty = "a2a-artifact-mode"
 
-// chunk bounds the bytes of a file in one message.
+// chunk is the greatest number of bytes of a file in one message.
 const chunk = 128 << 10
 
-// inJSON has the answer come in the mode that all can read, which is the one of whatever
-// is no stream.
+// inJSON sets the mode of the answer to JSON, the mode of all answers that are not
+// streams.
 func (m *Arrival) inJSON() {
 	if m.Mode != "" {
 		m.Mode = JSONMode
 	}
 }
 
-// chosen are the properties that tell the mode to a requester that has asked for one.
+// chosen returns the property with the mode, for a requester that has requested one.
 func (m *Arrival) chosen() []protocol.UserProperty {
 	if m.Mode == "" {
 		return nil
@@ -36,8 +37,8 @@ func (m *Arrival) chosen() []protocol.UserProperty {
 	return []protocol.UserProperty{{Key: ModeProperty, Value: m.Mode}}
 }
 
-// pieces are the messages that tell of an event. In binary mode the files of a task that
-// has ended come before its end: that is the end of its stream, too.
+// pieces returns the messages of an event. In binary mode the files of an ended task
+// come before its end, which ends the stream as well.
 func (m *Arrival) pieces(x *exchange, e *StreamResponse) []Answer {
 	if t := e.Task; m.Mode == BinaryMode && t != nil && slices.ContainsFunc(t.Artifacts, hasFile) {
 		begun := *t
@@ -54,13 +55,13 @@ func (m *Arrival) pieces(x *exchange, e *StreamResponse) []Answer {
 	return []Answer{m.told(x, e)}
 }
 
-// told is an event as a message of JSON-RPC.
+// told converts an event to a message of JSON-RPC.
 func (m *Arrival) told(x *exchange, e *StreamResponse) Answer {
 	return Answer{Body: x.response(e, nil), MediaType: jsonType, Properties: m.chosen()}
 }
 
-// hasFile reports whether one file is in an artifact. The bytes of several could not be
-// told apart.
+// hasFile reports whether an artifact has exactly one file. The bytes of several could
+// not be separated.
 func hasFile(a Artifact) bool {
 	files := 0
 	for i := range a.Parts {

@@ -22,7 +22,8 @@ const (
 	CardPath = "/.well-known/agent-card.json"
 )
 
-// extension is the part of cards about the bridge besides what the protocol has.
+// extension is the URI of the extension of cards with data of the bridge beyond the
+// protocol.
 const extension = "urn:aibridge:a2a:catalogue:v1"
 
 // Bounds of cards.
@@ -76,7 +77,7 @@ type agentSkill struct {
 	InputModes  []string `json:"inputModes,omitempty"`
 }
 
-// A securityRequirement is one way to be let in.
+// A securityRequirement is one of the accepted kinds of authentication.
 type securityRequirement struct {
 	Schemes map[string]map[string][]string `json:"schemes"`
 }
@@ -136,7 +137,7 @@ func (d *Door) cardFor(ctx context.Context, c *caller) (*card, error) {
 	return made, nil
 }
 
-// fill tells what there is to use.
+// fill adds the usable skills to a card.
 func (d *Door) fill(ctx context.Context, c *caller, made *card, box *tools.Toolbox) {
 	schemas, size := map[string]json.RawMessage{}, 0
 	var skills []agentSkill

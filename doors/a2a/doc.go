@@ -2,9 +2,9 @@
 // version 1.0, in two of its bindings: JSON-RPC, and HTTP with JSON (REST), both
 // with server-sent events.
 //
-// The bridge is one agent with all that a caller may use, and every set of skills is an
-// agent of its own. A message names a capability, a group or a workflow by its data, or
-// is a text for the language model; the outcome is a task. Tasks are those of package
-// task: the only state here is the present listeners. The rights of a principal are
-// looked up with every request.
+// The bridge is one agent with all skills that a caller may use, and every set of
+// skills is an agent of its own. A message names a capability, a group or a workflow by
+// its data, or is a text for the language model; the outcome is a task. Tasks are those
+// of package task: the only state of this package is the current listeners. The rights
+// of a principal are checked with every request.
 package a2a

@@ -24,10 +24,10 @@ import (
 // Name marks calls by this door, unless its options name another.
 const Name = "a2a"
 
-// Command is the command that the tasks of messages are said to run.
+// Command is the command name of the tasks of messages.
 const Command = "a2a.message"
 
-// Tasks keep what messages began. *task.Service does.
+// Tasks stores the tasks of messages. *task.Service is one.
 type Tasks interface {
 	Converse(ctx context.Context, call *commands.Call, d task.Dialogue, do func(context.Context) (json.RawMessage, error)) (protocol.TaskID, error)
 	Standing(who *protocol.Principal, id protocol.TaskID) (*task.Standing, error)
@@ -37,12 +37,12 @@ type Tasks interface {
 	Note(ctx context.Context, id protocol.TaskID, edit func(json.RawMessage) (json.RawMessage, error)) error
 }
 
-// A Keeper keeps calls that need an approval. *loop.Calls is one.
+// A Keeper parks calls that need an approval. *loop.Calls is one.
 type Keeper interface {
 	Park(ctx context.Context, env tools.Environment, c *chat.ToolCall, q *tools.Question) (protocol.TaskID, error)
 }
 
-// Skills are the sets of skills that a principal may use. *bridge.Skills knows them.
+// Skills holds the sets of skills that a principal may use. *bridge.Skills is one.
 type Skills interface {
 	Skill(ctx context.Context, env tools.Environment, id protocol.SkillID) (*bridge.Skill, error)
 	All(ctx context.Context, env tools.Environment) []*bridge.Skill
@@ -62,7 +62,7 @@ type Options struct {
 	Skills    Skills
 	Tasks     Tasks
 	Router    Router
-	// Authorize says why a principal may not do an action.
+	// Authorize returns the error of a principal that may not do an action.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	// MayDecideOwn reports whether a principal may decide about calls made for itself.
 	MayDecideOwn func(who *protocol.Principal) bool
@@ -77,19 +77,20 @@ type Options struct {
 	Grants    grant.Authority
 	// Transport reaches the receivers of push notifications. Nil: none are sent.
 	Transport *http.Transport
-	// Refuses says why a URL may not be called, or "".
+	// Refuses returns the reason why a URL may not be called, or "".
 	Refuses func(url string) string
-	// Node is this process among those that send notifications about the same tasks.
+	// Node is the name of this process among those that send notifications about the
+	// same tasks.
 	Node string
-	// Heir returns a function that reports whether this process tells of a task in place
-	// of a node that has ended.
+	// Heir returns a function that reports whether this process sends the notifications
+	// of a task in place of a node that has ended.
 	Heir func(ctx context.Context) (func(node, thing string) bool, error)
 
-	URL         string // of the endpoint as clients know it; as they call it when empty
+	URL         string // public URL of the endpoint; that of the request when empty
 	BridgeID    string
 	Version     string
 	MaxBytes    int             // of one request, default 1 MiB
-	MaxRequests int             // under way at once, streams too, default 4096, of which everybody has a share
+	MaxRequests int             // concurrent requests and streams, default 4096, shared fairly among principals
 	Leaving     context.Context // ends when the server stops, before it waits for requests
 	Log         *slog.Logger
 }
@@ -133,15 +134,14 @@ func (d *Door) Run(ctx context.Context) error {
 	return nil
 }
 
-// TakeOver has this process send the notifications of those that have ended, as far as
-// it is their heir.
+// TakeOver has this process send the notifications of ended processes that it inherits.
 func (d *Door) TakeOver(ctx context.Context) error { return d.pushes.takeOver(ctx) }
 
 // A caller is the sender of a request, with the agent that it was sent to.
 type caller struct {
 	env    tools.Environment
 	agent  string // "" for the bridge
-	origin string // of the URLs that the caller knows the bridge by
+	origin string // origin of the bridge's URLs for the caller
 	names  bool   // the caller makes the ids of its tasks, as requesters over MQTT do
 }
 
@@ -173,12 +173,12 @@ func (d *Door) follow(ctx context.Context, env tools.Environment, command string
 	return answer.Result, nil
 }
 
-// may says why a caller may not do an action with its tasks.
+// may returns the error of a caller that may not do an action with its tasks.
 func (d *Door) may(ctx context.Context, c *caller, action string) error {
 	return d.opts.Authorize(ctx, c.who(), action, commands.Resource{Type: "task", Space: c.who().Home()})
 }
 
-// standing is a task of the caller's that it has sent to the same agent.
+// standing returns a task of the caller at the same agent.
 func (d *Door) standing(c *caller, id string) (*task.Standing, error) {
 	s, err := d.opts.Tasks.Standing(c.who(), protocol.TaskID(id))
 	if err != nil {
@@ -200,11 +200,11 @@ func (d *Door) begunAs(c *caller, id string) *task.Standing {
 	return nil
 }
 
-// nameMark begins the entry that stands in the place of the message's id for a task
-// whose requester has made the id of the task.
+// nameMark is the prefix, in place of the message's id, of the id of a task that its
+// requester has chosen.
 const nameMark = "\n"
 
-// idOf is the id of a task, as clients know it.
+// idOf is the id of a task for clients.
 func idOf(s *task.Standing) string {
 	if name, ok := strings.CutPrefix(s.Dialogue.Message, nameMark); ok {
 		return name
@@ -212,8 +212,8 @@ func idOf(s *task.Standing) string {
 	return string(s.ID)
 }
 
-// noTask is the error for a task that there is not, that is somebody else's or
-// another agent's.
+// noTask is the error of a task that does not exist, or belongs to another principal or
+// another agent.
 func noTask(id string) error {
 	return refusal(taskNotFound, "there is no such task of yours, or not any more", "taskId", id)
 }

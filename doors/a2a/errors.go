@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A kind is a kind of errors, as both bindings tell of it.
+// A kind is a kind of errors, with its codes in both bindings.
 type kind struct {
 	reason string // of google.rpc.ErrorInfo, "" of those of JSON-RPC itself
 	code   int    // of JSON-RPC
@@ -31,7 +31,7 @@ var (
 	invalidParams  = &kind{"", -32602, http.StatusBadRequest, "INVALID_ARGUMENT"}
 )
 
-// Domains of reasons: those of the protocol, and those of the bridge.
+// The domains of reasons: of the protocol, and of the bridge.
 const (
 	domain       = "a2a-protocol.org"
 	bridgeDomain = "aibridge"
@@ -62,7 +62,7 @@ func refusal(k *kind, message string, metadata ...string) *Error {
 	return e
 }
 
-// asError is an error as clients are told of it.
+// asError converts an error for clients.
 func asError(err error) *Error {
 	if e, ok := err.(*Error); ok {
 		return e

@@ -14,13 +14,12 @@ import (
 
 // Bounds of feeds.
 const (
-	pace    = 50 * time.Millisecond // between looks at a task
+	pace    = 50 * time.Millisecond // interval of looks at a task
 	backlog = 256                   // events that wait for one listener
 )
 
-// feeds tell listeners how tasks are. A task that somebody listens to is looked at by
-// one goroutine, whoever else listens; so all that listen hear the same, in the same
-// order.
+// feeds sends the changes of tasks to listeners. One goroutine watches a task for all
+// its listeners, so all get the same events in the same order.
 type feeds struct {
 	door *Door
 
@@ -32,13 +31,13 @@ type feeds struct {
 type feed struct {
 	id        protocol.TaskID
 	env       tools.Environment
-	last      *Task // as the listeners know it
+	last      *Task // state that the listeners have
 	listeners map[*listener]struct{}
 	stop      context.CancelFunc
 }
 
-// A listener hears of a task. Its channel is closed when there is no more to hear, or
-// when it does not keep up.
+// A listener receives the events of a task. Its channel is closed after the last event,
+// or when it does not keep up.
 type listener struct {
 	events chan StreamResponse
 	slow   bool // closed because it did not keep up; set before
@@ -46,8 +45,8 @@ type listener struct {
 
 func newFeeds(d *Door) *feeds { return &feeds{door: d, open: make(map[protocol.TaskID]*feed)} }
 
-// listen begins to hear of a task: first how it is, then what changes. It fails if
-// there is no such task of the environment's principal.
+// listen adds a listener to a task: it gets first the current state, then the changes.
+// It fails if the environment's principal has no such task.
 func (fs *feeds) listen(ctx context.Context, env tools.Environment, id protocol.TaskID) (l *listener, leave func(), err error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -96,7 +95,7 @@ func (fs *feeds) end(f *feed) {
 	}
 }
 
-// look is a task as it is right now.
+// look returns the current state of a task.
 func (fs *feeds) look(ctx context.Context, env tools.Environment, id protocol.TaskID) (*Task, error) {
 	s, err := fs.door.opts.Tasks.Standing(env.Principal, id)
 	if err != nil {
@@ -105,7 +104,7 @@ func (fs *feeds) look(ctx context.Context, env tools.Environment, id protocol.Ta
 	return fs.door.form(ctx, env, s), nil
 }
 
-// watch looks at a task until it has ended or nobody listens.
+// watch watches a task until it has ended or has no listeners.
 func (fs *feeds) watch(ctx context.Context, f *feed) {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
@@ -116,7 +115,7 @@ func (fs *feeds) watch(ctx context.Context, f *feed) {
 			return
 		case <-ticker.C:
 		case <-ended:
-			ended = nil // it may go on as another
+			ended = nil // another task may continue it
 		}
 		now, err := fs.look(ctx, f.env, f.id)
 		fs.mu.Lock()
@@ -127,8 +126,8 @@ func (fs *feeds) watch(ctx context.Context, f *feed) {
 	}
 }
 
-// tell sends the changes to the listeners, and reports whether there will be no more.
-// fs.mu is held.
+// tell sends the changes to the listeners, and reports whether the task is over. The
+// caller holds fs.mu.
 func (fs *feeds) tell(f *feed, now *Task) (over bool) {
 	for _, event := range changes(f.last, now) {
 		for l := range f.listeners {
@@ -145,8 +144,8 @@ func (fs *feeds) tell(f *feed, now *Task) (over bool) {
 	return now.Status.State.terminal() || len(f.listeners) == 0
 }
 
-// changes are the events between two looks at a task: artifacts that are new or other
-// than before, and then the status.
+// changes returns the events between two states of a task: new or changed artifacts,
+// and then the status.
 func changes(before, now *Task) []StreamResponse {
 	var events []StreamResponse
 	for i := range now.Artifacts {
@@ -169,7 +168,7 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// rest waits until a task has ended or waits for somebody, or ctx ends.
+// rest waits until a task has ended or waits for an input, or ctx ends.
 func (d *Door) rest(ctx context.Context, c *caller, id protocol.TaskID) error {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
@@ -182,7 +181,7 @@ func (d *Door) rest(ctx context.Context, c *caller, id protocol.TaskID) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-d.opts.Leaving.Done():
-			return protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down; GetTask tells later what became of the task").With("task_id", id)
+			return protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down; GetTask returns the outcome of the task later").With("task_id", id)
 		}
 		s, err := d.opts.Tasks.Standing(c.who(), id)
 		if err != nil {

@@ -17,17 +17,17 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// notes are the notes about a task besides what tasks have.
+// notes are the data about a task beyond the fields of tasks.
 type notes struct {
 	History []Message   `json:"history,omitempty"`
 	Push    []receiver  `json:"push,omitempty"`
-	Teller  string      `json:"teller,omitempty"` // the process that sends notifications to these
-	Told    bool        `json:"told,omitempty"`   // they know the end
-	Grant   grant.Grant `json:"grant"`            // of who began it, for those that are to be told after a restart
+	Teller  string      `json:"teller,omitempty"` // process that sends notifications to the receivers
+	Told    bool        `json:"told,omitempty"`   // the end was sent to all receivers
+	Grant   grant.Grant `json:"grant"`            // credential of the requester, for notifications after a restart
 }
 
-// A receiver is a configuration with the credential that named it, without which it is
-// told nothing.
+// A receiver is a configuration of notifications with the credential of its author, on
+// which the notifications depend.
 type receiver struct {
 	PushConfig
 	Grant *grant.Grant `json:"grant,omitempty"` // nil of an earlier release
@@ -70,7 +70,8 @@ func (d *Door) form(ctx context.Context, env tools.Environment, s *task.Standing
 	return t
 }
 
-// turnOf tells questions of a workflow from another that are worded alike.
+// turnOf identifies a question of a workflow, so that questions with the same text
+// differ.
 func turnOf(s *task.Standing) string {
 	var run struct {
 		Turns int `json:"turns"`
@@ -106,7 +107,7 @@ func (d *Door) state(ctx context.Context, env tools.Environment, s *task.Standin
 		var run struct {
 			Message string `json:"message"`
 		}
-		_ = json.Unmarshal(s.Result, &run) // a run says what it waits for
+		_ = json.Unmarshal(s.Result, &run) // the result of a waiting run has its questions
 		return InputRequired, []Part{textPart(cmp.Or(run.Message, "The workflow waits for you."))}
 	case task.Cancelled:
 		return Canceled, failureOf(s)
@@ -121,8 +122,7 @@ func (d *Door) state(ctx context.Context, env tools.Environment, s *task.Standin
 	return Failed, append(failureOf(s), countsOf(s)...)
 }
 
-// refuses reports whether an error says that the work was not begun because it is not
-// to be done.
+// refuses reports whether an error means that the work was refused before it began.
 func refuses(code protocol.Code) bool {
 	return code == protocol.PermissionDenied || code == protocol.OutsideScope || code == protocol.BudgetSpent
 }
@@ -134,7 +134,7 @@ func failureOf(s *task.Standing) []Part {
 	return []Part{textPart(s.Error.Message + " (code " + string(s.Error.Code) + ")")}
 }
 
-// countsOf says how many members of a group are in which state.
+// countsOf is the text of the numbers of a group's members by state.
 func countsOf(s *task.Standing) []Part {
 	if s.Group == nil || len(s.Group.Counts) == 0 {
 		return nil
@@ -142,7 +142,7 @@ func countsOf(s *task.Standing) []Part {
 	return []Part{textPart("members by their states: " + strings.Trim(fmt.Sprint(s.Group.Counts), "map[]"))}
 }
 
-// progressOf says how far a task is that works.
+// progressOf is the text of a running task's progress.
 func progressOf(s *task.Standing) []Part {
 	if s.Progress == nil {
 		return countsOf(s)
@@ -162,10 +162,10 @@ func progressOf(s *task.Standing) []Part {
 	return []Part{textPart(text)}
 }
 
-// awaited is the state of a task that waits until somebody agrees: the caller is
-// asked itself only if policy lets its own credential decide.
+// awaited is the state of a task that waits for an approval: the caller is asked itself
+// only if policy lets its own credential decide.
 func (d *Door) awaited(ctx context.Context, env tools.Environment, w *task.Waits) (TaskState, []Part) {
-	said := textPart(fmt.Sprintf("%s waits until somebody agrees to it who may (approval %s), until %s at the latest",
+	said := textPart(fmt.Sprintf("%s waits for the approval %s, until %s at the latest",
 		w.Tool, w.Approval, time.UnixMilli(w.Expires).UTC().Format(time.RFC3339)))
 	shown, ok := d.decidable(ctx, env, w.Approval)
 	if !ok {
@@ -174,7 +174,7 @@ func (d *Door) awaited(ctx context.Context, env tools.Environment, w *task.Waits
 	return InputRequired, []Part{said, dataPart(shown)}
 }
 
-// decidable is an approval as it is shown to a caller that may decide it itself.
+// decidable returns an approval for a caller that may decide it itself.
 func (d *Door) decidable(ctx context.Context, env tools.Environment, id string) (json.RawMessage, bool) {
 	if !d.opts.MayDecideOwn(env.Principal) {
 		return nil, false
@@ -227,8 +227,9 @@ type outcome struct {
 	Artifacts []Artifact `json:"artifacts"`
 }
 
-// artifactsOf are the artifacts of a task that has succeeded, or why it has failed all
-// the same: what models read is no failure of the task that keeps their call.
+// artifactsOf returns the artifacts of a succeeded task, or the failure in its result:
+// a failed tool call, whose text models read, is a success of the task that parked the
+// call.
 func artifactsOf(s *task.Standing) (list []Artifact, failure string) {
 	switch s.Work {
 	case "":

@@ -106,7 +106,7 @@ func number(s string) bool {
 	return err == nil
 }
 
-// activate says which of the extensions are used that the client wants.
+// activate sets the header of the activated extensions among the requested ones.
 func (x *exchange) activate() {
 	x.w.Header().Set(versionHeader, Version)
 	for _, line := range x.r.Header.Values(extensionsHeader) {
@@ -223,10 +223,10 @@ func (x *exchange) write(status int, media string, body []byte) {
 	h.Set("Content-Type", media)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(body) // the client may be gone: nobody is left to tell
+	_, _ = x.w.Write(body) // the client may have disconnected
 }
 
-// inTime bounds how long the next piece of the answer may take to leave.
+// inTime sets the time limit of the next write of the answer.
 func (x *exchange) inTime() {
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(writeTimeout)) // not every transport can
 }
@@ -251,7 +251,7 @@ func (d *Door) perform(ctx context.Context, x *exchange, c *caller, op operation
 	d.stream(ctx, x, s)
 }
 
-// stream answers with server-sent events until there is no more to tell.
+// stream answers with server-sent events until the end of the stream.
 func (d *Door) stream(ctx context.Context, x *exchange, s *stream) {
 	h := x.w.Header()
 	h.Set("Content-Type", "text/event-stream")

@@ -38,7 +38,7 @@ func (s TaskState) terminal() bool {
 	return false
 }
 
-// interrupted reports whether a task in the state waits for somebody.
+// interrupted reports whether a task in the state waits for an input or an approval.
 func (s TaskState) interrupted() bool { return s == InputRequired || s == AuthRequired }
 
 // Roles of messages.
@@ -111,14 +111,14 @@ type Task struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 }
 
-// A StatusUpdate tells that the status of a task has changed.
+// A StatusUpdate is the event of a task's new status.
 type StatusUpdate struct {
 	Task    string `json:"taskId"`
 	Context string `json:"contextId"`
 	Status  Status `json:"status"`
 }
 
-// An ArtifactUpdate tells of an artifact.
+// An ArtifactUpdate is the event of a new or changed artifact.
 type ArtifactUpdate struct {
 	Task     string   `json:"taskId"`
 	Context  string   `json:"contextId"`
@@ -134,7 +134,7 @@ type StreamResponse struct {
 	Artifact *ArtifactUpdate `json:"artifactUpdate,omitempty"`
 }
 
-// state is the state that an event tells of, "" if none.
+// state is the state in an event, "" for none.
 func (e *StreamResponse) state() TaskState {
 	if s := e.status(); s != nil {
 		return s.State
@@ -142,7 +142,7 @@ func (e *StreamResponse) state() TaskState {
 	return ""
 }
 
-// status is the status that an event tells of, nil if none.
+// status is the status in an event, nil for none.
 func (e *StreamResponse) status() *Status {
 	switch {
 	case e.Task != nil:

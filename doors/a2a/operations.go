@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An operation is one of the protocol's, for both bindings. It answers at once, or
-// with a stream.
+// An operation is an operation of the protocol, for both bindings. It answers at once,
+// or with a stream.
 type operation struct {
 	run    func(d *Door, ctx context.Context, c *caller, r *reader) (any, error)
 	stream func(d *Door, ctx context.Context, c *caller, r *reader) (*stream, error)
@@ -38,13 +38,13 @@ type stream struct {
 	listener *listener
 	leave    func()
 	resting  bool // it ends when the task waits for its user, too
-	cut      *int // how many messages of its history a task has
+	cut      *int // greatest number of messages in a task's history
 }
 
 // as has the caller talk to the agent that a request names.
 func (c *caller) as(r *reader, tenant string) {
 	switch {
-	case c.names: // the topic says it, and the tenant of a card is none of the bridge's
+	case c.names: // the topic has the agent; the tenant of a card is not one of the bridge
 	case c.agent != "" && tenant != "" && tenant != c.agent:
 		r.refuse("tenant", "is not that of the address")
 	case c.agent == "":
@@ -164,7 +164,7 @@ func (d *Door) subscribe(ctx context.Context, c *caller, r *reader) (*stream, er
 	return &stream{listener: l, leave: leave}, nil
 }
 
-// listTasks lists the caller's tasks, those first whose status changed last.
+// listTasks lists the caller's tasks, the last changed ones first.
 func (d *Door) listTasks(ctx context.Context, c *caller, r *reader) (any, error) {
 	l := readListing(r)
 	c.as(r, l.tenant)
@@ -217,7 +217,7 @@ func (d *Door) listTasks(ctx context.Context, c *caller, r *reader) (any, error)
 	return answer, nil
 }
 
-// A place is that of a task in a list.
+// A place is the place of a task in a list.
 type place struct {
 	at int64
 	id string
@@ -238,7 +238,7 @@ func (p place) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(time.UnixMilli(p.at).UTC().Format(time.RFC3339Nano) + " " + p.id))
 }
 
-// readCursor reads what a page said of the next one.
+// readCursor decodes a page token.
 func readCursor(s string) (p place, ok bool) {
 	if s == "" {
 		return place{}, true

@@ -25,12 +25,12 @@ const (
 
 // A plan is the request of a message.
 type plan struct {
-	box   *tools.Toolbox // nil of one of the others
+	box   *tools.Toolbox // nil for a run or a query
 	call  *chat.ToolCall
 	run   json.RawMessage // params of the workflow to start
 	query string          // for the language model
 	tools []string        // that it may use
-	write func(string)    // takes its words as they come; nil: nobody does
+	write func(string)    // receives the text of the answer as it comes; optional
 }
 
 // An order is the contents of a message's data.
@@ -45,11 +45,11 @@ type order struct {
 	Arguments  json.RawMessage `json:"arguments"`
 }
 
-// howTo says what a message can be.
+// howTo is the description of valid messages, for errors.
 const howTo = `send one data part: {"skill_id":…,"capability_id":…,"params":{…}} for a capability, {"cap_id":…,"group_id":…,"capability_id":…,"params":{…}} for a group, ` +
 	`{"run":{"package":…,"input":…}} with the params of llm.run.start for a workflow, or {"tool":…,"arguments":{…}}; a text alone goes to the language model, if there is one`
 
-// understand finds out what a message asks for.
+// understand returns the plan of a message.
 func (d *Door) understand(ctx context.Context, c *caller, m *Message) (*plan, error) {
 	var data json.RawMessage
 	var texts []string
@@ -140,7 +140,7 @@ func (d *Door) ordered(ctx context.Context, c *caller, data json.RawMessage) (*p
 	return &plan{box: box, call: &chat.ToolCall{ID: protocol.NewID(), Name: name, Args: arguments}}, nil
 }
 
-// offers reports whether a tool is one of the agent that a caller talks to.
+// offers reports whether a tool belongs to the addressed agent.
 func (d *Door) offers(ctx context.Context, c *caller, name string) bool {
 	set, err := d.opts.Skills.Skill(ctx, c.env, protocol.SkillID(c.agent))
 	if err != nil {
@@ -150,8 +150,8 @@ func (d *Door) offers(ctx context.Context, c *caller, name string) bool {
 	return slices.ContainsFunc(set.Capabilities, func(one bridge.Capability) bool { return string(one.ID) == capability })
 }
 
-// carryOut does what a plan says, and returns the outcome, or says what the work goes
-// on as.
+// carryOut executes a plan, and returns the outcome, or an error that names the task
+// that continues the work.
 func (d *Door) carryOut(ctx context.Context, env tools.Environment, p *plan, modes []string, tell func(tools.Progress)) (json.RawMessage, error) {
 	good, release := grant.While(ctx, d.opts.Grants, grant.Of(env.Principal))
 	defer release()
@@ -206,7 +206,7 @@ func (d *Door) execute(ctx context.Context, env tools.Environment, p *plan) (r t
 	}
 }
 
-// startRun starts a workflow, as what the work goes on as.
+// startRun starts a workflow, and returns the error that names its task.
 func (d *Door) startRun(ctx context.Context, env tools.Environment, p *plan) error {
 	answer, err := d.ask(ctx, env, runCommand, p.run)
 	if err != nil {
@@ -244,7 +244,8 @@ func (d *Door) askModel(ctx context.Context, env tools.Environment, p *plan) (js
 	return json.Marshal(outcome{artifacts})
 }
 
-// written passes the words of a language model on as they come.
+// written returns the receiver of events that passes on the text of a language model as
+// it comes.
 func written(to func(string)) func(*protocol.Event) {
 	if to == nil {
 		return nil

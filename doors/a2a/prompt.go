@@ -14,16 +14,16 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Prompt is a message to an agent at a door where all is said in words: there is no
-// task for the other side to look at, but one exchange until the end.
+// A Prompt is a message to an agent at a door for text: the other side sees no task,
+// but one exchange until the end.
 type Prompt struct {
 	Principal   *protocol.Principal
-	ID          string // of the prompt: one that is sent again begins nothing
-	Agent       string // set of skills that it is for, "" for the bridge
-	Text        string // a sentence, or one JSON object as the data of a message has it
+	ID          string // of the prompt: a repeated one has no effect
+	Agent       string // addressed set of skills, "" for the bridge
+	Text        string // a sentence, or one JSON object like the data of a message
 	Traceparent string // W3C trace context, "" without one
 
-	// Tell takes text of the answer as it comes, and files. It is called by one
+	// Tell receives the text of the answer as it comes, and files. It is called by one
 	// goroutine at a time.
 	Tell func(text string, files []Part)
 	// Ask puts a question to the sender of the prompt, and returns the answer.
@@ -33,7 +33,7 @@ type Prompt struct {
 // Bounds of conversations.
 const (
 	maxWaiting  = 10 * time.Minute // for one decision or answer
-	maxMistaken = 3                // answers that are none
+	maxMistaken = 3                // invalid answers
 )
 
 // Prompt has an agent answer, and returns when it has: nil, or why it did not. The
@@ -70,7 +70,7 @@ func wordsOf(text string) Part {
 	return textPart(text)
 }
 
-// said is an error as one of the bridge's.
+// said converts an error to one of the bridge.
 func said(err error) error {
 	e, ok := err.(*Error)
 	switch {
@@ -89,7 +89,7 @@ type talk struct {
 	door   *Door
 	prompt *Prompt
 	caller *caller
-	asked  *Status // the last that asked something
+	asked  *Status // last status with a question
 
 	mu      sync.Mutex
 	written strings.Builder // by the model, as it came
@@ -104,8 +104,8 @@ func (t *talk) write(text string) {
 	t.prompt.Tell(text, nil)
 }
 
-// follow listens to the task until it is over, or there is no more to hear although
-// it is not. What the task asks is asked meanwhile; somebody else may answer it first.
+// follow listens to the task until it is over, or the events end before. Questions of
+// the task are asked meanwhile; another decider may answer them first.
 func (t *talk) follow(ctx context.Context, id protocol.TaskID) (over bool, err error) {
 	l, leave, err := t.door.feeds.listen(ctx, t.caller.env, id)
 	if err != nil {
@@ -123,10 +123,10 @@ func (t *talk) follow(ctx context.Context, id protocol.TaskID) (over bool, err e
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-t.door.opts.Leaving.Done():
-			return false, protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down; task.get tells later what became of the task").With("task_id", id)
+			return false, protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down; task.get returns the outcome of the task later").With("task_id", id)
 		case <-patience.C:
 			if state.interrupted() {
-				return false, protocol.Errorf(protocol.InvalidState, "nobody has answered what the task waits for; it waits on").With("task_id", id)
+				return false, protocol.Errorf(protocol.InvalidState, "the question of the task got no answer; the task is still waiting").With("task_id", id)
 			}
 			patience.Reset(maxWaiting)
 		case err := <-answered:
@@ -156,7 +156,7 @@ func (t *talk) follow(ctx context.Context, id protocol.TaskID) (over bool, err e
 	}
 }
 
-// begin asks what a task waits for, until it is answered or withdrawn.
+// begin asks the question of a waiting task, until it is answered or withdrawn.
 func (t *talk) begin(ctx context.Context, id protocol.TaskID, s *Status) (answered <-chan error, withdraw func()) {
 	ctx, withdraw = context.WithCancel(ctx)
 	outcome := make(chan error, 1)
@@ -180,7 +180,7 @@ func (t *talk) ask(ctx context.Context, id protocol.TaskID, s *Status) error {
 		m := Message{ID: protocol.NewID(), Task: string(id), Role: roleUser, Parts: []Part{part}}
 		_, err = t.door.send(ctx, t.caller, &sending{message: m})
 		if now, gone := t.door.standing(t.caller, string(id)); err != nil && gone == nil && now.State != task.Waiting {
-			return nil // somebody else was faster
+			return nil // another answer came first
 		}
 		return err
 	}
@@ -190,7 +190,7 @@ func (t *talk) ask(ctx context.Context, id protocol.TaskID, s *Status) error {
 // A question is the question of a waiting task, in words.
 type question struct {
 	text  string
-	nonce string // of the approval that it is about, "" of others
+	nonce string // of an approval's question, "" for others
 }
 
 func questionOf(s *Status) question {
@@ -238,7 +238,7 @@ func (q *question) answer(words string) (Part, bool) {
 	return dataPart(text), err == nil
 }
 
-// end tells the outcome of a task, if it is over.
+// end passes on the outcome of a task, if it is over.
 func (t *talk) end(ctx context.Context, id protocol.TaskID) (over bool, err error) {
 	s, err := t.door.standing(t.caller, string(id))
 	if err != nil {
@@ -259,7 +259,7 @@ func (t *talk) end(ctx context.Context, id protocol.TaskID) (over bool, err erro
 	return true, nil
 }
 
-// tell passes on what an artifact has that was not written before.
+// tell passes on the parts of an artifact that were not written before.
 func (t *talk) tell(parts []Part) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

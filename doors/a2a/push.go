@@ -36,7 +36,7 @@ const (
 // tokenHeader carries the token of a configuration.
 const tokenHeader = "X-A2A-Notification-Token"
 
-// pushes tell those that want to be told of tasks.
+// pushes sends the notifications about tasks.
 type pushes struct {
 	door   *Door
 	client *http.Client // nil if none are sent
@@ -79,8 +79,8 @@ func (p *pushes) run(ctx context.Context) {
 	p.client.CloseIdleConnections()
 }
 
-// takeOver sends the notifications of tasks whose teller has ended, as far as this
-// process is its heir, and those that it is to send itself and does not.
+// takeOver sends the notifications of tasks whose process has ended and that this
+// process inherits, and its own missing ones.
 func (p *pushes) takeOver(ctx context.Context) error {
 	if p.client == nil {
 		return nil
@@ -119,8 +119,8 @@ func (p *pushes) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// owes reports whether somebody is still to be told of a task. Those of a release that
-// named no teller are not told of an end again.
+// owes reports whether notifications of a task are still to be sent. The end of a task
+// from a release that stored no teller is not sent again.
 func (n notes) owes(s *task.Standing) bool {
 	return len(n.Push) > 0 && !n.Told && (n.Teller != "" || !s.Over())
 }
@@ -140,7 +140,7 @@ func (p *pushes) claim(ctx context.Context, id protocol.TaskID, from string) (mi
 	return mine && err == nil, err
 }
 
-// watch has those told that want to be told of a task.
+// watch starts the notifications of a task.
 func (p *pushes) watch(env tools.Environment, id protocol.TaskID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +157,8 @@ func (p *pushes) watch(env tools.Environment, id protocol.TaskID) {
 	})
 }
 
-// follow tells of a task until it has ended, or the credential it was begun with.
+// follow sends the notifications of a task until the task, or the credential of its
+// requester, has ended.
 func (p *pushes) follow(ctx context.Context, env tools.Environment, id protocol.TaskID) {
 	ctx, release := grant.While(ctx, p.door.opts.Grants, grant.Of(env.Principal))
 	defer release()
@@ -175,8 +176,8 @@ func (p *pushes) follow(ctx context.Context, env tools.Environment, id protocol.
 	}
 }
 
-// hear tells what a listener hears, and reports whether that was all, or it was cut off
-// before the end.
+// hear sends the events of a listener, and reports whether the task is over, or the
+// listener was cut off before.
 func (p *pushes) hear(ctx context.Context, env tools.Environment, id protocol.TaskID, l *listener) (over, cut bool) {
 	for {
 		select {
@@ -194,7 +195,7 @@ func (p *pushes) hear(ctx context.Context, env tools.Environment, id protocol.Ta
 	}
 }
 
-// settle notes that all were told of the end. Without the note they are told again.
+// settle stores that the end was sent to all receivers. Without that it is sent again.
 func (p *pushes) settle(ctx context.Context, id protocol.TaskID) {
 	err := p.door.opts.Tasks.Note(ctx, id, edited(func(n *notes) error {
 		n.Told = true
@@ -205,7 +206,7 @@ func (p *pushes) settle(ctx context.Context, id protocol.TaskID) {
 	}
 }
 
-// tell tells all that want to be told of one event.
+// tell sends one event to all receivers.
 func (p *pushes) tell(ctx context.Context, env tools.Environment, id protocol.TaskID, event *StreamResponse) {
 	s, err := p.door.opts.Tasks.Standing(env.Principal, id)
 	if err != nil {
@@ -222,8 +223,8 @@ func (p *pushes) tell(ctx context.Context, env tools.Environment, id protocol.Ta
 	}
 }
 
-// mayHear reports whether a receiver is still told: not once the credential that named it
-// was taken back.
+// mayHear reports whether a receiver still gets notifications: not after the revocation
+// of its author's credential.
 func (p *pushes) mayHear(to *receiver) bool {
 	if to.Grant == nil { // named by an earlier release
 		return true
@@ -232,7 +233,7 @@ func (p *pushes) mayHear(to *receiver) bool {
 	return err == nil || grant.Expired(err)
 }
 
-// deliver tells one, and tries a few times, twice as far apart each time.
+// deliver sends an event to one receiver, with a few attempts after doubling pauses.
 func (p *pushes) deliver(ctx context.Context, who fair.Party, config *PushConfig, id protocol.TaskID, body []byte) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -288,7 +289,8 @@ func (p *pushes) post(ctx context.Context, who fair.Party, config *PushConfig, b
 	return nil
 }
 
-// hostOf tells receivers from each other, without the secrets in their URLs.
+// hostOf is the host of a receiver's URL, for the log: the whole URL may contain a
+// secret.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -341,7 +343,7 @@ func (p *pushes) add(ctx context.Context, c *caller, s *task.Standing, config Pu
 	}
 	if teller == p.door.opts.Node {
 		p.watch(c.env, s.ID)
-	} // else that one tells this receiver, too
+	} // else the running watch includes this receiver
 	return config.of(s, c), nil
 }
 

@@ -18,17 +18,17 @@ type violation struct {
 	Description string `json:"description"`
 }
 
-// A reader reads the fields of one message of Protocol Buffers in its JSON form: names in
-// lowerCamelCase or as in the .proto file, enums by name or number, numbers as such or in
-// quotes, null for a missing field. Fields that are not asked for are not looked at.
-// Faults are noted once for all readers of a request.
+// A reader reads the fields of one message of Protocol Buffers in its JSON form: names
+// in lowerCamelCase or as in the .proto file, enums by name or number, numbers as such
+// or in quotes, null for a missing field. Unrequested fields are ignored. Faults are
+// collected for all readers of a request.
 type reader struct {
 	path   string
 	fields map[string]json.RawMessage
 	wrong  *[]violation
 }
 
-// maxViolations is the number of faults that are told of at once.
+// maxViolations is the greatest number of faults in one error.
 const maxViolations = 16
 
 // read begins to read a message. It reports false if that is no object.
@@ -58,7 +58,7 @@ func (r *reader) refuse(name, format string, args ...any) {
 	}
 }
 
-// fault is the error that tells of all that was wrong, nil if nothing was.
+// fault is the error with all faults, nil for none.
 func (r *reader) fault() error {
 	if len(*r.wrong) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (r *reader) fault() error {
 	return &Error{kind: invalidParams, Message: "Invalid parameters: " + first.Field + " " + first.Description, violations: *r.wrong}
 }
 
-// raw is the value of a field, nil if it is not there or null.
+// raw is the value of a field, nil if it is absent or null.
 func (r *reader) raw(name string) json.RawMessage {
 	value, ok := r.fields[name]
 	if snake := snakeOf(name); snake != name {
@@ -157,8 +157,8 @@ func (r *reader) number(name string) *int {
 	return &n
 }
 
-// enum is one of the names, which have the numbers of their places; "" for a missing one
-// or the first, which stands for nothing.
+// enum reads an enum: one of the names, or the number of its place. It is "" for a
+// missing value and for the first name, which is the unspecified one.
 func (r *reader) enum(name string, names []string) string {
 	value := r.raw(name)
 	if value == nil {
@@ -199,7 +199,7 @@ func (r *reader) time(name string) *time.Time {
 	return &t
 }
 
-// structure is a JSON object that is kept as it is.
+// structure is a JSON object that stays undecoded.
 func (r *reader) structure(name string) json.RawMessage {
 	value := bytes.TrimSpace(r.raw(name))
 	if len(value) == 0 {

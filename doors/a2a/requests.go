@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds of requests, besides that of the whole.
+// The bounds of requests, beside that of the whole.
 const (
 	maxID    = 128 // bytes of ids that clients make
 	maxURL   = 2048
@@ -23,7 +23,7 @@ type sending struct {
 	push      *PushConfig // nil: none are wanted
 	history   *int
 	immediate bool
-	write     func(text string) // takes the words of a language model as they come; nil: they come whole
+	write     func(text string) // receives the text of a language model as it comes; nil for the whole text at the end
 }
 
 func readSending(r *reader) *sending {
@@ -129,7 +129,7 @@ type naming struct {
 	history              *int
 }
 
-// readNaming reads a request whose id is that of a task.
+// readNaming reads a request with the id of a task.
 func readNaming(r *reader) *naming {
 	n := &naming{tenant: r.text("tenant", maxID), task: r.needed("id", maxID), history: r.length("historyLength")}
 	r.structure("metadata")

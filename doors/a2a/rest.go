@@ -18,7 +18,7 @@ type destination struct {
 	allowed string            // methods that the path takes, if it does not take that of the request
 }
 
-// route finds out what a path below the endpoint leads to.
+// route returns the destination of a path below the endpoint.
 func route(method, path string) (to destination, found bool) {
 	var segments []string
 	if path != "" {
@@ -123,8 +123,8 @@ func (d *Door) serveREST(ctx context.Context, x *exchange, c *caller, to *destin
 	d.perform(ctx, x, c, operations[to.op], r)
 }
 
-// request is the request of an operation: its body or its query, and what the path
-// says, which goes before both.
+// request is the request of an operation: its body or its query, and the values of the
+// path, which take precedence.
 func (d *Door) request(x *exchange, to *destination) (*reader, error) {
 	r, _ := read(nil)
 	if x.r.Method == http.MethodPost && x.r.ContentLength != 0 {

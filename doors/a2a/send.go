@@ -46,8 +46,8 @@ func (d *Door) send(ctx context.Context, c *caller, s *sending) (protocol.TaskID
 	return d.begin(ctx, c, s, p)
 }
 
-// sendNamed takes a message whose sender has made the id of its task. A message for
-// a task that works or has ended is a repeat, and begins nothing.
+// sendNamed handles a message whose sender has chosen the id of its task. A message for
+// a task that runs or has ended is a repetition without an effect.
 func (d *Door) sendNamed(ctx context.Context, c *caller, s *sending) (protocol.TaskID, error) {
 	name := s.message.Task
 	if id, err := uuid.Parse(name); err != nil || id.Version() != 4 || len(name) != 36 {
@@ -198,13 +198,13 @@ func (d *Door) goOn(ctx context.Context, c *caller, s *sending) (protocol.TaskID
 	}))
 }
 
-// edited is an edit of notes as they are stored.
+// edited converts an edit of notes to one of their stored form.
 func edited(edit func(*notes) error) func(json.RawMessage) (json.RawMessage, error) {
 	return func(text json.RawMessage) (json.RawMessage, error) {
 		var n notes
 		if len(text) > 0 {
 			if err := json.Unmarshal(text, &n); err != nil {
-				return nil, protocol.Wrap(protocol.Internal, err, "what is noted of the task cannot be read any more")
+				return nil, protocol.Wrap(protocol.Internal, err, "the stored notes of the task cannot be read any more")
 			}
 		}
 		if err := edit(&n); err != nil {
@@ -214,7 +214,7 @@ func edited(edit func(*notes) error) func(json.RawMessage) (json.RawMessage, err
 	}
 }
 
-// reply answers what a workflow asks its user.
+// reply answers the question of a workflow to its user.
 func (d *Door) reply(ctx context.Context, c *caller, now *task.Standing, m *Message) error {
 	var texts []string
 	for i := range m.Parts {
@@ -238,9 +238,9 @@ type decision struct {
 	Reason   string `json:"reason"`
 }
 
-// decide takes what a client says about the approval that its task waits for. By a
-// denial it withdraws its call, which everybody may. To approve is a decision like
-// any other: by the command, and so by policy.
+// decide handles the decision of a client about the approval of its own task. A denial
+// withdraws its own call, which every client may do. An approval is a decision like any
+// other: by the command, and so by policy.
 func (d *Door) decide(ctx context.Context, c *caller, now *task.Standing, m *Message) error {
 	var said decision
 	for i := range m.Parts {
@@ -260,7 +260,7 @@ func (d *Door) decide(ctx context.Context, c *caller, now *task.Standing, m *Mes
 		})
 		return err
 	}
-	return invalid("message.parts.data.decision", `must be "approve" or "deny": the task waits until somebody agrees to it`)
+	return invalid("message.parts.data.decision", `must be "approve" or "deny": the task waits for an approval`)
 }
 
 // cancel ends a task where its work is done.

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/internal/egress"
 )
 
-// Settings say whether the bridge is an agent by the Agent2Agent protocol.
+// Settings configure the bridge as an agent of the Agent2Agent protocol.
 type Settings struct {
 	On          bool   `yaml:"on" doc:"serve A2A at /a2a, and the public card at /.well-known/agent-card.json"`
 	URL         string `yaml:"url" doc:"address of /a2a as clients know it, for the cards; as they call it when empty"`
@@ -25,7 +25,7 @@ type Settings struct {
 	RemotePrivate bool `yaml:"remote_private" doc:"such agents may be at loopback and private addresses"`
 }
 
-// unitForm is that of the organisation and the unit in topics of A2A over MQTT.
+// unitForm is the form of the organisation and the unit in topics of A2A over MQTT.
 var unitForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}/[A-Za-z0-9_.-]{1,64}$`)
 
 // Check reports faults of the settings.
@@ -49,7 +49,7 @@ func (s *Settings) Check(fail func(format string, args ...any)) {
 // guard decides which webhooks may be called.
 func (s *Settings) guard() egress.Guard { return egress.Guard{AllowPrivate: s.PushPrivate} }
 
-// Refuses says why a webhook may not be called, or "".
+// Refuses returns the reason why a webhook may not be called, or "".
 func (s *Settings) Refuses(endpoint string) string { return s.guard().RefusesURL(endpoint) }
 
 // RemoteGuard decides where agents elsewhere may be.

@@ -15,11 +15,11 @@ const samplingMethod = "sampling/createMessage"
 // server that works on the call. It is a [commands.Asker].
 type clientAsker struct {
 	session *sdk.ServerSession
-	ctx     context.Context // of the request, to whose stream the question belongs
+	ctx     context.Context // of the request, whose stream carries the question
 }
 
-// Answers reports whether the client has said that it can be asked. Those of versions
-// without sessions cannot be asked while a call runs.
+// Answers reports whether the client supports a method of requests to it. Clients of
+// versions without sessions cannot be asked while a call runs.
 func (a *clientAsker) Answers(method string) bool {
 	switch method {
 	case elicitation:
@@ -31,7 +31,7 @@ func (a *clientAsker) Answers(method string) bool {
 	return false
 }
 
-// asksBack reports whether the client of a session can be asked for anything.
+// asksBack reports whether the client of a session supports requests to it.
 func asksBack(session *sdk.ServerSession) bool {
 	a := clientAsker{session: session}
 	return a.Answers(elicitation) || a.Answers(samplingMethod)

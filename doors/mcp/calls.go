@@ -15,7 +15,7 @@ type calls struct {
 
 func newCalls() *calls { return &calls{open: make(map[string]context.CancelFunc)} }
 
-// enter takes a call in, unless one of the same id is under way.
+// enter adds a call, unless one with the same id is under way.
 func (c *calls) enter(key string, cancel context.CancelFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

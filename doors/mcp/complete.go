@@ -10,16 +10,16 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxCompletions is the number of values that a completion has at most, as the protocol
-// wants:
+// maxCompletions is the greatest number of values of a completion, by the protocol:
 // https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion.
 const maxCompletions = 100
 
-// Completions propose values for the arguments of the bridge's own templates of
-// resources, of those that the environment's principal may see.
+// Completions proposes values for the arguments of the bridge's own templates of
+// resources, among those that the environment's principal may see.
 type Completions interface {
-	// Complete yields at most limit values that begin with what is typed, in order, and
-	// reports whether there are more. Given are the arguments that are known already.
+	// Complete returns at most limit values that begin with the typed text, in order,
+	// and reports whether there are more. Given holds the arguments that are known
+	// already.
 	Complete(ctx context.Context, env tools.Environment, template, argument, typed string, given map[string]string, limit int) (values []string, more bool, err error)
 }
 

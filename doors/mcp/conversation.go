@@ -16,22 +16,21 @@ import (
 
 // Bounds of one conversation.
 const (
-	mostHeard = 64 // messages that wait to be read
+	mostHeard = 64 // unread messages
 	mostCalls = 32 // under way
 )
 
-// A Client is one that came by another way than HTTP, such as
-// topics of MQTT.
+// A Client is a client of another transport than HTTP, such as topics of MQTT.
 type Client struct {
 	// Principal is the client's, as of its last authentication.
 	Principal func() *protocol.Principal
-	// Reply takes what goes back to the client. It must not block for long.
+	// Reply sends a message to the client. It must not block for long.
 	Reply func(body []byte)
-	// Tell takes notifications about changes of lists and resources. It must not block for
-	// long.
+	// Tell sends a notification about a change of a list or a resource. It must not
+	// block for long.
 	Tell func(body []byte)
-	// Ended is called once, when the conversation has ended, whoever ended it. It must not
-	// block.
+	// Ended is called once, after the end of the conversation by either side. It must
+	// not block.
 	Ended func()
 }
 
@@ -106,7 +105,7 @@ func (c *Conversation) Take(body []byte) bool {
 	select {
 	case c.incoming <- m:
 	default:
-		c.hangUp() // a client that is this far ahead hears nothing any more
+		c.hangUp() // the client sends faster than the bridge reads
 	}
 	return true
 }
@@ -128,7 +127,7 @@ func (c *Conversation) enter(id, method string) *protocol.Error {
 	return nil
 }
 
-// Close ends the conversation, and what is under way in it.
+// Close ends the conversation, and the calls under way in it.
 func (c *Conversation) Close() error {
 	c.hangUp()
 	return nil

@@ -16,10 +16,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// serveDirect answers a plain call of a tool without the SDK, which takes
-// longer over one than the device does, and reports whether it did. Plain is a
-// call that needs one answer and nothing before it. Whatever is wrong or
-// unusual about a request is left to the SDK.
+// serveDirect answers a plain call of a tool without the SDK, whose overhead exceeds
+// the time of the device, and reports whether it did. A plain call needs one answer and
+// no message before it. Faulty and unusual requests are left to the SDK.
 func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message, sessionless bool) bool {
 	if m.Method == cancelledMethod {
 		d.calls.cancel(r.Header.Get(sessionHeader), idOf(m.Params.RequestID)) // the SDK knows only of calls that it runs
@@ -94,15 +93,14 @@ func (m *message) plain() bool {
 		len(m.Params.Meta.Progress) == 0 && len(m.Params.Meta.LogLevel) == 0
 }
 
-// headed reports whether a message of a version without sessions comes with
-// everything that those want.
+// headed reports whether a message of a version without sessions has all required
+// headers.
 func (m *message) headed(h http.Header) bool {
 	return known(m.Params.Meta.Version) && h.Get(versionHeader) == m.Params.Meta.Version &&
 		h.Get("Mcp-Method") == m.Method && h.Get(nameHeader) == m.Params.Name && m.introduced()
 }
 
-// introduced reports whether a message says what a client of its version has to
-// say of itself.
+// introduced reports whether a message has the required data about its client.
 func (m *message) introduced() bool {
 	meta := &m.Params.Meta
 	return isObject(meta.Capabilities) && (len(meta.Client) == 0 || isObject(meta.Client))
@@ -112,16 +110,15 @@ func isObject(text []byte) bool { return len(text) > 0 && text[0] == '{' }
 
 func known(version string) bool { return slices.Contains(sdk.SupportedProtocolVersions(), version) }
 
-// acceptsJSON reports whether a client says plainly that it takes both kinds of
-// answers, as it must.
+// acceptsJSON reports whether the Accept header has a common form with both kinds of
+// answers, which clients must accept.
 func acceptsJSON(h http.Header) bool {
 	accept := h.Get("Accept")
 	return accept == "application/json, text/event-stream" || accept == "text/event-stream, application/json" || accept == "*/*"
 }
 
-// direct runs a call and returns the message with its answer, and what was
-// changed in the arguments. The message is nil if the client has to be asked something
-// within its session first.
+// direct runs a call and returns the message with its answer, and the changes of the
+// arguments. The message is nil if the client must be asked within its session first.
 func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bool) (body []byte, warning string) {
 	var result tools.Result
 	var task *Task
@@ -167,8 +164,8 @@ func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bo
 	return body, result.Warning
 }
 
-// round makes a call whose client may be asked meanwhile, or goes on with it, and returns
-// the message with its answer, or with what the client is asked.
+// round makes or continues a call whose client may be asked meanwhile, and returns the
+// message with its answer, or with the questions to the client.
 func (d *Door) round(ctx context.Context, box *tools.Toolbox, who asker, call *chat.ToolCall, m *message) (body []byte, warning string) {
 	responses := make(map[string]json.RawMessage, len(m.Params.Responses))
 	for key, value := range m.Params.Responses {
@@ -189,7 +186,7 @@ func (d *Door) round(ctx context.Context, box *tools.Toolbox, who asker, call *c
 	return body, result.Warning
 }
 
-// answer is the message with what became of a call.
+// answer is the message with the result of a call.
 func (d *Door) answer(m *message, r *tools.Result, sessionless bool) ([]byte, error) {
 	b := make([]byte, 0, 256+2*len(r.Text)+len(r.Output.Content))
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
@@ -235,8 +232,9 @@ func answerError(m *message, err error) []byte {
 	return rpcError(m.id, wire.Code, wire.Message, wire.Data)
 }
 
-// outlive is a context that goes on when a request's connection is gone, but
-// not when its credential or the bridge is. It fails if that is so already.
+// outlive returns a context that survives the end of a request's connection, but not
+// that of its credential or of the bridge. It returns nil if one of these has ended
+// already.
 func (d *Door) outlive(ctx context.Context) (context.Context, func()) {
 	r := requestOf(ctx)
 	if r == nil {

@@ -19,7 +19,7 @@ import (
 // Name marks calls by this door.
 const Name = "mcp"
 
-// A Resource is something to read, by its URI.
+// A Resource is a readable resource, with its URI.
 type Resource struct {
 	URI         string
 	Name        string
@@ -48,14 +48,14 @@ type Content struct {
 
 // Resources lists the resources that the environment's principal may read.
 type Resources interface {
-	// List yields at most limit resources after those of an earlier page, and
-	// the cursor of the next one, "" at the end.
+	// List returns at most limit resources after those of an earlier page, and the
+	// cursor of the next one, "" at the end.
 	List(ctx context.Context, env tools.Environment, cursor string, limit int) (page []Resource, next string, err error)
 	Templates() []Template
-	// Read fails with 3001 or 4003 for what is not there or not for the
-	// principal.
+	// Read fails with 3001 or 4003 for a resource that does not exist or that the
+	// principal may not read.
 	Read(ctx context.Context, env tools.Environment, uri string) (Content, error)
-	// Stamp is the same only while the content is. It fails as Read does.
+	// Stamp changes with the content. It fails as Read does.
 	Stamp(ctx context.Context, env tools.Environment, uri string) (string, error)
 }
 
@@ -75,19 +75,19 @@ type Argument struct {
 	Required    bool
 }
 
-// Prompts are those that the environment's principal may use.
+// Prompts holds the prompts that the environment's principal may use.
 type Prompts interface {
 	List(ctx context.Context, env tools.Environment) ([]Prompt, error)
-	// Text is a prompt with its arguments filled in. It fails with 3001 for a prompt that
-	// is not there, and with 1001 for arguments that are missing or wrong.
+	// Text returns a prompt with its arguments filled in. It fails with 3001 for an
+	// unknown prompt, and with 1001 for missing or invalid arguments.
 	Text(ctx context.Context, env tools.Environment, name string, arguments map[string]string) (Prompt, string, error)
-	// Complete yields at most limit values of an argument that begin with what is typed, in
-	// order, and reports whether there are more.
+	// Complete returns at most limit values of an argument that begin with the typed
+	// text, in order, and reports whether there are more.
 	Complete(ctx context.Context, env tools.Environment, name, argument, typed string, limit int) (values []string, more bool, err error)
 }
 
-// A Keeper keeps calls that somebody has to agree to, and returns what became of
-// them, or that they wait. *loop.Calls is one.
+// A Keeper parks calls that need an approval, and returns their results, or that they
+// wait. *loop.Calls is one.
 type Keeper interface {
 	Keep(ctx context.Context, env tools.Environment, c *chat.ToolCall, q *tools.Question) tools.Result
 	// Park keeps a call and returns the id of its task at once.
@@ -98,36 +98,36 @@ type Keeper interface {
 type Options struct {
 	Catalogue   *tools.Catalogue // of the tools that callers see
 	Executor    *tools.Executor  // runs them
-	Keeper      Keeper           // of calls that somebody has to agree to; nil: they wait as long as the client
+	Keeper      Keeper           // of calls that need an approval; with nil they wait as long as the client
 	Tasks       Tasks            // of calls that take long; nil: clients wait
 	Resources   Resources        //  nil: none
-	Completions Completions      // of what resources are named by; nil: none
+	Completions Completions      // of arguments of templates of resources; nil for none
 	Prompts     Prompts          // nil: none
 	Foreign     Foreign          // further ones of both kinds; nil: none
 
-	// Authenticate yields who sends an HTTP request. Its error, one of the
-	// protocol's, is what the caller gets.
+	// Authenticate returns the principal of an HTTP request. The caller gets its error,
+	// one of the protocol.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
-	// Grants tells of the end of credentials, which ends requests, streams
-	// among them. Nil: they do not end.
+	// Grants reports the end of credentials, which ends their requests and streams.
+	// With nil they do not end.
 	Grants grant.Authority
-	// Metadata is the URL of the OAuth metadata (RFC 9728) that callers without
-	// a good credential are told, "" for none.
+	// Metadata returns the URL of the OAuth metadata (RFC 9728) for callers without a
+	// valid credential, "" for none.
 	Metadata func(*http.Request) string
 
-	URL          string // of the MCP endpoint as clients know it; as they call it when empty
+	URL          string // public URL of the MCP endpoint; that of the request when empty
 	Name         string // of the server, default "aibridge"
-	Instance     string // tells this bridge from others, so that it knows itself; "" if nobody asks
+	Instance     string // id by which the bridge recognises itself as a server; "" if not needed
 	Version      string // of the server
 	Instructions string // for the model, about the whole server
 
 	MaxBytes    int           // of one request, default 1 MiB
 	PageSize    int           // of lists, default 500
-	MaxSessions int           // at once, default 1024, of which everybody has a share (package fair)
-	MaxRequests int           // under way at once, streams too, default 4096, shared likewise
+	MaxSessions int           // concurrent sessions, default 1024, shared fairly (package fair)
+	MaxRequests int           // concurrent requests and streams, default 4096, shared likewise
 	Idle        time.Duration // after which a session without requests ends, default an hour
-	Patience    time.Duration // after which a call goes on as a task, if its client takes tasks; default 3 s
-	Hold        time.Duration // the same if it takes none and hears of no progress; default 45 s, less than zero never
+	Patience    time.Duration // time after which a call continues as a task, if its client supports tasks; default 3 s
+	Hold        time.Duration // the same for clients without support of tasks and without progress; default 45 s, negative never
 
 	// Leaving ends when the server stops, before it waits for requests: streams
 	// that only listen end then. Nil: they end with the door.
@@ -173,7 +173,7 @@ type Door struct {
 	rounds   *rounds // calls that wait for their clients between two requests
 	touched  touched
 
-	implementation *sdk.Implementation // what the server calls itself
+	implementation *sdk.Implementation // name and version of the server
 	identity       []byte              // the _meta of a result, saying that
 
 	stateful  http.Handler // versions with sessions
@@ -193,8 +193,8 @@ func New(o Options) *Door {
 	return d
 }
 
-// Run tells clients that listen when their lists have changed, until ctx ends,
-// and then ends all sessions and streams.
+// Run notifies listening clients of changes of their lists, until ctx ends, and then
+// ends all sessions and streams.
 func (d *Door) Run(ctx context.Context) error {
 	d.guests.watch(ctx)
 	d.close()
@@ -204,7 +204,7 @@ func (d *Door) Run(ctx context.Context) error {
 	return nil
 }
 
-// capabilityKey is the experimental capability by which a bridge knows itself
+// capabilityKey is the experimental capability by which a bridge recognises itself
 // among the servers that it uses.
 const capabilityKey = "aibridge"
 
@@ -234,10 +234,10 @@ func (d *Door) newServer() *sdk.Server {
 		Instructions: d.opts.Instructions,
 		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
-		// Whether a resource may be followed is asked before the SDK hears of it.
+		// The right to follow a resource is checked before the SDK gets the request.
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
-		Logger:             slog.New(slog.DiscardHandler), // it says what every session does
+		Logger:             slog.New(slog.DiscardHandler), // the SDK logs every step of a session
 	})
 	server.AddReceivingMiddleware(d.features)
 	return server

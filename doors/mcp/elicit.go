@@ -16,13 +16,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// argumentsKey is the key of the form that asks for what a call lacks.
+// argumentsKey is the key of the form for missing arguments of a call.
 const argumentsKey = "arguments"
 
 // Bounds of a form that asks for parameters.
 const (
 	maxAsked       = 16  // parameters
-	maxAskedText   = 512 // bytes of what is said about one
+	maxAskedText   = 512 // bytes of the description of one
 	maxAskedValues = 128 // to choose among
 )
 
@@ -70,7 +70,7 @@ func lacking(tool *tools.Tool, call *chat.ToolCall) *lacks {
 	return &lacks{tool, names, &sdk.ElicitParams{Mode: "form", Message: bounded(message, maxJudged), RequestedSchema: json.RawMessage(text)}}
 }
 
-// A field is one of a form, in the part of JSON Schema that forms have.
+// A field is a field of a form, in the subset of JSON Schema for forms.
 type field struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title,omitempty"`
@@ -83,8 +83,8 @@ type field struct {
 	Maximum     *float64 `json:"maximum,omitempty"`
 }
 
-// askable is the field of a parameter, nil if a form cannot ask for it, or must not: what
-// is written and never shown is a secret.
+// askable is the field of a parameter, nil if a form cannot ask for it, or must not: a
+// write-only parameter is a secret.
 func askable(schema json.RawMessage) *field {
 	var f struct {
 		field
@@ -109,11 +109,11 @@ func askable(schema json.RawMessage) *field {
 	return &f.field
 }
 
-// filled is the call with what its user has said to the form, or the result of a call
-// that its user does not want to be completed.
+// filled returns the call with the arguments of the form, or the result of a call that
+// its user has not completed.
 func (l *lacks) filled(call *chat.ToolCall, action string, content map[string]json.RawMessage) (*chat.ToolCall, *tools.Result) {
 	if action != "accept" {
-		return nil, refused(l.tool.Name, protocol.InvalidParam(strings.Join(l.names, ", "), "is missing, and the user was asked and has not said it"))
+		return nil, refused(l.tool.Name, protocol.InvalidParam(strings.Join(l.names, ", "), "is missing, and the user was asked and gave no value"))
 	}
 	var arguments map[string]json.RawMessage
 	if json.Unmarshal(call.Args, &arguments) != nil { // it is a lenient reading that is an object
@@ -137,8 +137,8 @@ func (l *lacks) filled(call *chat.ToolCall, action string, content map[string]js
 	return &supplied, nil
 }
 
-// asked is the answer to a call that lacks something: the form, which the client
-// shows, and calls again.
+// asked is the answer to a call with missing arguments: the form, which the client
+// shows before it calls again.
 func (d *Door) asked(l *lacks) *inputForm {
 	return &inputForm{
 		ResultType: "input_required", Meta: sdk.Meta{sdk.MetaKeyServerInfo: d.implementation},
@@ -146,7 +146,7 @@ func (d *Door) asked(l *lacks) *inputForm {
 	}
 }
 
-// An inputForm is the answer to a call that lacks something, as it is written.
+// An inputForm is the JSON of the answer to a call that needs input.
 type inputForm struct {
 	ResultType string                  `json:"resultType"`
 	Meta       sdk.Meta                `json:"_meta,omitempty"`
@@ -154,7 +154,7 @@ type inputForm struct {
 	State      string                  `json:"requestState,omitempty"` // of a call that waits for the answer
 }
 
-// said reads what a client says to the form, if it says anything.
+// said reads the client's response to the form, if there is one.
 func said(responses map[string]jsontext.Value) (action string, content map[string]json.RawMessage, ok bool) {
 	var r struct {
 		Action  string                     `json:"action"`
@@ -167,8 +167,8 @@ func said(responses map[string]jsontext.Value) (action string, content map[strin
 	return r.Action, r.Content, true
 }
 
-// supplement gets what a call lacks from the user of its client, in the version of MCP
-// that the client speaks. It returns the call to make, or what to answer instead.
+// supplement gets the missing arguments of a call from the user of its client, in the
+// client's version of MCP. It returns the completed call, or the answer instead.
 func (d *Door) supplement(ctx context.Context, who asker, r *sdk.CallToolRequest, tool *tools.Tool, call *chat.ToolCall) (*chat.ToolCall, sdk.Result) {
 	inSession := formsOf(r.Session)
 	if !who.client.forms && !inSession {
@@ -186,8 +186,8 @@ func (d *Door) supplement(ctx context.Context, who asker, r *sdk.CallToolRequest
 		ctx, cancel := context.WithTimeout(ctx, protocol.MaxTimeout)
 		defer cancel()
 		var err error
-		if answer, err = r.Session.Elicit(ctx, l.form); err != nil { // the model reads what is missing
-			d.opts.Log.DebugContext(ctx, "an MCP client did not ask for what a call lacks", "tool", tool.Name, "error", err)
+		if answer, err = r.Session.Elicit(ctx, l.form); err != nil { // the model reads the missing parameters
+			d.opts.Log.DebugContext(ctx, "an MCP client did not ask for the missing arguments of a call", "tool", tool.Name, "error", err)
 			return call, nil
 		}
 	}

@@ -59,7 +59,7 @@ func TestAClientAsksItsUserForWhatACallLacks(t *testing.T) {
 		}
 		p.answer = sdk.ElicitResult{Action: "decline"}
 		r, err = c.CallTool(t.Context(), &sdk.CallToolParams{Meta: meta, Name: "thermostat.set", Arguments: map[string]any{}})
-		if err != nil || !r.IsError || !strings.Contains(textOf(r), "the user was asked and has not said it") {
+		if err != nil || !r.IsError || !strings.Contains(textOf(r), "the user was asked and gave no value") {
 			t.Errorf("declined: %v %s", err, jsonOf(r))
 		}
 	})

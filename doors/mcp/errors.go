@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// codeRefused is the JSON-RPC code of what the bridge refuses or cannot do,
-// among those that JSON-RPC leaves to servers.
+// codeRefused is the JSON-RPC code of refused and failed requests, one of the codes for
+// servers.
 const codeRefused = -32000
 
 // rpcCode is the JSON-RPC code of an error of the bridge's.

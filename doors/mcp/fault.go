@@ -27,9 +27,9 @@ func (f *fault) status() int {
 func badRequest(text string) *fault { return &fault{jsonrpc.CodeInvalidRequest, text} }
 func badParams(text string) *fault  { return &fault{jsonrpc.CodeInvalidParams, text} }
 
-// faultOf looks closer at a body that could not be read into the parts of a
-// message, and sets those that can be. It finds nothing where the SDK says
-// precisely enough what is wrong, as with batches.
+// faultOf returns the fault of a body that could not be decoded into the parts of a
+// message, and sets the parts that can be. It returns nil where the error of the SDK is
+// precise enough, as for batches.
 func faultOf(body []byte, m *parts) *fault {
 	anyNames := jsontext.AllowDuplicateNames(true)
 	var form struct {
@@ -58,7 +58,7 @@ func faultOf(body []byte, m *parts) *fault {
 // logLevels are the levels of RFC 5424, as MCP writes them.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// wrong returns the fault of a message whose parts could be read.
+// wrong returns the fault of a decoded message, nil for none.
 func (m *message) wrong() *fault {
 	switch {
 	case m.Method == "" && len(m.ID) > 0 && len(m.Result) == 0 && len(m.Error) == 0:

@@ -19,8 +19,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// features answers what depends on who asks, in place of the SDK's server,
-// which would offer the same to everybody.
+// features answers the requests that depend on the principal, in place of the SDK's
+// server, which would offer the same to all principals.
 func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
 		defer func() {
@@ -112,9 +112,8 @@ func (d *Door) feature(req sdk.Request, next func(context.Context) (sdk.Result, 
 	return nil
 }
 
-// A whole result says that nothing is missing from it. Versions without
-// sessions want to hear that, and the SDK says it only of what comes from its
-// own features.
+// A whole is a result marked as complete. Versions without sessions require the mark,
+// and the SDK sets it only for results of its own features.
 type whole struct{ sdk.Result }
 
 // MarshalJSON implements [json.Marshaler].
@@ -126,7 +125,7 @@ func (w whole) MarshalJSON() ([]byte, error) {
 	return append([]byte(`{"resultType":"complete",`), text[1:]...), nil // it has content, contents or messages at least
 }
 
-// finished is a result as the version of a request wants it.
+// finished returns a result in the form of the request's version.
 func finished(req sdk.Request, result sdk.Result) sdk.Result {
 	session, ok := req.GetSession().(*sdk.ServerSession)
 	if !ok {
@@ -141,11 +140,11 @@ func finished(req sdk.Request, result sdk.Result) sdk.Result {
 	case *sdk.CallToolResult, *sdk.ReadResourceResult, *sdk.GetPromptResult, *sdk.CompleteResult:
 		return whole{result}
 	}
-	return result // the SDK says it of lists
+	return result // the SDK marks lists itself
 }
 
-// caller is the sender of a request: the principal of this very HTTP request, or
-// whom a message came from by another way.
+// caller is the principal of a request: that of the HTTP request, or the sender of a
+// message of another transport.
 func caller(ctx context.Context, extra *sdk.RequestExtra) *protocol.Principal {
 	if extra != nil && extra.TokenInfo != nil {
 		who, _ := extra.TokenInfo.Extra[principalExtra].(*protocol.Principal)
@@ -154,7 +153,7 @@ func caller(ctx context.Context, extra *sdk.RequestExtra) *protocol.Principal {
 	return principalOf(ctx)
 }
 
-// environment is for whom, and in the course of what, a request is answered.
+// environment returns the environment of tools for a request.
 func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 	env := tools.Environment{Principal: who, Space: who.Home()}
 	if session := req.GetSession(); session != nil {
@@ -177,11 +176,11 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 	return env
 }
 
-// waitKey is the key with which a client says, in the _meta of a call, how many
-// milliseconds the call itself waits for somebody to agree to it.
+// waitKey is the key, in the _meta of a call, of the milliseconds that the call itself
+// waits for an approval.
 const waitKey = "aibridge/approval_wait_ms"
 
-// heldFor is the time that a client wants to wait, nil if it has not said so.
+// heldFor is the time to wait for an approval, nil if the client has not set it.
 func heldFor(ms *float64) *time.Duration {
 	if ms == nil {
 		return nil
@@ -190,8 +189,8 @@ func heldFor(ms *float64) *time.Duration {
 	return &held
 }
 
-// depthKey is the key with which bridges tell each other, in the _meta of a call, how
-// many calls of tools it is within: so one that goes round in a circle ends.
+// depthKey is the key, in the _meta of a call between bridges, of the number of
+// enclosing calls of tools, so that a cycle of calls ends.
 const depthKey = "aibridge/depth"
 
 // depthOf is the depth that a client claims. A client that claims too little gains
@@ -206,10 +205,10 @@ func depthOf(claimed float64) int {
 // calledByMCP are the attributes in the spans of calls that come in here.
 var calledByMCP = []attribute.KeyValue{semconv.MCPMethod.String("tools/call")}
 
-// trace notes what a request says of the trace that it is part of: in headers,
-// or itself (SEP-414).
+// trace sets the trace of an environment from the headers or from the request itself
+// (SEP-414).
 func trace(env *tools.Environment, header http.Header, parent string) {
-	if id := header.Get("X-Trace-Id"); isTraceID(id) { // a wrong one is no reason to refuse a call
+	if id := header.Get("X-Trace-Id"); isTraceID(id) { // an invalid one is ignored
 		env.TraceID = id
 	}
 	env.Traced = calledByMCP

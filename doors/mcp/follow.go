@@ -13,30 +13,30 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Bounds of what is followed.
+// The bounds of followed resources.
 const (
 	maxFollowed  = 100  // resources by one session or stream
 	allFollowed  = 1000 // by all of a principal
 	maxFollowURI = 2048 // bytes
-	maxTouched   = 4096 // that changed and were not looked at yet; with more all are looked at
+	maxTouched   = 4096 // changed resources that wait for a check; with more all are checked
 )
 
-// sweepEvery is the interval at which all that is followed is looked at, told of a
-// change or not.
+// sweepEvery is the interval at which all followed resources are checked, with or
+// without a report of a change.
 const sweepEvery = 30 * time.Second
 
 // A touched collects the URIs of resources that may have changed.
 type touched struct {
-	wanted atomic.Bool // somebody has followed something since the start
+	wanted atomic.Bool // a resource was followed since the start
 
 	mu   sync.Mutex
 	uris map[string]bool
 	all  bool
 }
 
-// Touch notes that the resource of a URI may have changed, or with a slash at its end
-// any below it. Who follows it hears of it within a second or two, if it is so. It does
-// not block.
+// Touch reports that the resource of a URI may have changed, or any below it if the URI
+// ends in a slash. Followers are notified within a second or two, if it has changed. It
+// does not block.
 func (d *Door) Touch(uri string) {
 	t := &d.touched
 	t.mu.Lock()
@@ -51,11 +51,12 @@ func (d *Door) Touch(uri string) {
 	t.uris[uri] = true
 }
 
-// Followed reports whether anybody has followed a resource yet: until then nothing need be
-// touched.
+// Followed reports whether a resource was ever followed: before that, calls of Touch
+// are not needed.
 func (d *Door) Followed() bool { return d.touched.wanted.Load() }
 
-// take empties the collection, and returns what tells whether a URI was in it.
+// take empties the collection, and returns a function that reports whether a URI was in
+// it.
 func (t *touched) take() func(uri string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,11 +78,11 @@ func (t *touched) take() func(uri string) bool {
 	}
 }
 
-// A followed resource is one that somebody wants to hear of.
+// A followed is the state of a followed resource.
 type followed struct {
-	stamp string         // names the state that was told last
-	news  uint64         // changes since it is followed
-	by    map[any]func() // sessions and streams, and what ends each
+	stamp string         // stamp of the last notified state
+	news  uint64         // number of changes since the first follower
+	by    map[any]func() // functions that end the following, by session or stream
 }
 
 // follow has a session or a stream of the guest hear of a resource, which its principal
@@ -114,7 +115,8 @@ func (g *guest) follow(by any, uri, stamp string, stop func()) *protocol.Error {
 	return nil
 }
 
-// unfollow ends what follow began, of one resource, or of all with "".
+// unfollow ends the following of one resource by a session or stream, or of all with
+// "".
 func (g *guest) unfollow(by any, uri string) {
 	g.mu.Lock()
 	var ended []func()
@@ -132,7 +134,7 @@ func (g *guest) unfollow(by any, uri string) {
 	}
 }
 
-// news is the number of times that a resource was told to have changed.
+// news is the number of notified changes of a resource.
 func (g *guest) news(uri string) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +144,7 @@ func (g *guest) news(uri string) uint64 {
 	return 0
 }
 
-// part forgets what sessions follow that have ended.
+// part ends the following by ended sessions.
 func (g *guest) part() {
 	open := make(map[any]bool)
 	for s := range g.server.Sessions() {
@@ -163,8 +165,9 @@ func (g *guest) part() {
 	}
 }
 
-// look tells a guest which of the resources that it follows are not as it knows them,
-// of those that may have changed. Nobody is told of one that it may not read any more.
+// look notifies a guest of its followed resources that have changed, among those that
+// may have. There is no notification about a resource that the guest may not read any
+// more.
 func (d *Door) look(ctx context.Context, g *guest, may func(uri string) bool) {
 	g.mu.Lock()
 	given := g.grant
@@ -199,13 +202,13 @@ func (d *Door) look(ctx context.Context, g *guest, may func(uri string) bool) {
 		}
 		g.mu.Unlock()
 		if f != nil {
-			_ = g.server.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: uri}) // who is gone needs it no more
+			_ = g.server.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: uri}) // an ended session needs no notification
 		}
 	}
 }
 
-// stampOf names the state of a resource that a principal may read, "" of one that is
-// gone. Of other servers' resources the bridge knows only what these say.
+// stampOf is the stamp of a resource that a principal may read, "" for a missing one
+// and for those of other servers, which report changes themselves.
 func (d *Door) stampOf(ctx context.Context, env tools.Environment, uri string) (string, error) {
 	if d.opts.Foreign.Owns(uri) {
 		return "", d.opts.Foreign.MayFollow(ctx, env, uri)
@@ -243,7 +246,7 @@ func notThere(err error, uri string) error {
 	return err
 }
 
-// subscribe answers resources/subscribe, with the SDK, which knows the session's stream.
+// subscribe answers resources/subscribe, by the SDK, which has the session's stream.
 func (d *Door) subscribe(ctx context.Context, env tools.Environment, r *sdk.SubscribeRequest, next func(context.Context) (sdk.Result, error)) (sdk.Result, error) {
 	if err := d.follows(ctx, env, r.Session, r.Params.URI); err != nil {
 		return nil, err
@@ -251,7 +254,7 @@ func (d *Door) subscribe(ctx context.Context, env tools.Environment, r *sdk.Subs
 	return next(ctx)
 }
 
-// hear answers subscriptions/listen with the SDK, about those of the resources that its
+// hear answers subscriptions/listen by the SDK, restricted to the resources that the
 // client may read.
 func (d *Door) hear(ctx context.Context, env tools.Environment, r *sdk.SubscriptionsListenRequest, next func(context.Context) (sdk.Result, error)) (sdk.Result, error) {
 	if r.Params == nil || r.Params.Notifications == nil {

@@ -14,31 +14,31 @@ import (
 )
 
 // Foreign gives access to the resources and prompts of other MCP servers, for
-// principals that may read them there. Its names and URIs are told from the
-// bridge's own by how they begin.
+// principals that may read them there. Its names and URIs differ from the bridge's own
+// by their prefixes.
 type Foreign interface {
-	// Owns reports whether a URI is one of its resources'.
+	// Owns reports whether a URI is that of a foreign resource.
 	Owns(uri string) bool
 	// Resources are in the order of their URIs.
 	Resources(ctx context.Context, env tools.Environment) []Resource
 	Templates(ctx context.Context, env tools.Environment) []Template
-	// Read fails with 3001 for what is not there or not for the principal.
+	// Read fails with 3001 for a resource that does not exist or that the principal may
+	// not read.
 	Read(ctx context.Context, env tools.Environment, uri string) ([]tools.Piece, error)
 	// Prompts are in the order of their names.
 	Prompts(ctx context.Context, env tools.Environment) []Prompt
-	// Prompt fails with 3001 for one that is not there or not for the
-	// principal.
+	// Prompt fails with 3001 for a prompt that does not exist or that the principal may
+	// not get.
 	Prompt(ctx context.Context, env tools.Environment, name string, arguments map[string]string) (string, []PromptMessage, error)
-	// MayFollow says why a principal may not hear of changes of a resource, if it may
-	// not.
+	// MayFollow returns the error of a principal that may not follow a resource.
 	MayFollow(ctx context.Context, env tools.Environment, uri string) error
-	// Follow has the server tell of changes of a resource, which go to [Door.Touch],
-	// until stop is called.
+	// Follow subscribes to changes of a resource at its server, which go to
+	// [Door.Touch], until stop is called.
 	Follow(ctx context.Context, env tools.Environment, uri string) (stop func(), err error)
 	// Complete proposes values for an argument of a prompt, by its name, or of a
 	// template of resources, as [Completions] do.
 	Complete(ctx context.Context, env tools.Environment, prompt, template, argument, typed string, given map[string]string, limit int) (values []string, more bool, err error)
-	// Shown is the same only while all of this is the same for the principal.
+	// Shown changes whenever the foreign resources and prompts of the principal change.
 	Shown(ctx context.Context, env tools.Environment) string
 }
 
@@ -81,8 +81,8 @@ func (nothing) Prompt(context.Context, tools.Environment, string, map[string]str
 // of the bridge's own resources has a dot.
 const foreignCursor = "foreign."
 
-// resourcePage is at most as many resources as go on a page: the bridge's own,
-// and then those of other servers.
+// resourcePage returns a page of resources: the bridge's own, and then those of other
+// servers.
 func (d *Door) resourcePage(ctx context.Context, env tools.Environment, cursor string) (some []Resource, next string, err error) {
 	within, beyond := strings.CutPrefix(cursor, foreignCursor)
 	if !beyond {
@@ -130,8 +130,8 @@ func contentsOf(p *tools.Piece) *sdk.ResourceContents {
 	return contents
 }
 
-// promptsOf are the bridge's own prompts and those of other servers, in the
-// order of their names. Of two with one name the other server's is meant.
+// promptsOf returns the bridge's own prompts and those of other servers, sorted by
+// name. Of two with the same name that of the other server counts.
 func (d *Door) promptsOf(ctx context.Context, env tools.Environment) ([]Prompt, error) {
 	own, err := d.opts.Prompts.List(ctx, env)
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *Door) promptsOf(ctx context.Context, env tools.Environment) ([]Prompt, 
 	return both, nil
 }
 
-// among reports whether a name is one of prompts in the order of their names.
+// among reports whether sorted prompts include a name.
 func among(prompts []Prompt, name string) bool {
 	_, found := slices.BinarySearchFunc(prompts, name, func(p Prompt, name string) int { return strings.Compare(p.Name, name) })
 	return found

@@ -14,22 +14,23 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// watchEvery is the interval at which lists are compared with what clients were told.
+// watchEvery is the interval at which lists are compared with those last sent to
+// clients.
 const watchEvery = time.Second
 
 // maxIdleGuests is the number of guests without that a session are kept.
 const maxIdleGuests = 256
 
-// A guest is a principal that is or was here lately. Each has a server of the
-// SDK's, so that nobody hears of changes in what others may see.
+// A guest is a principal with current or recent requests. Each has a server of the SDK
+// of its own, so that no principal learns of changes in the lists of others.
 type guest struct {
 	server *sdk.Server
 
 	mu       sync.Mutex
-	grant    grant.Grant // as it came last
-	revision string      // of its tools, as its sessions know them
+	grant    grant.Grant // of its last request
+	revision string      // of its tools at the last list or notification
 	used     time.Time
-	heard    map[chan struct{}]struct{} // by streams that the SDK knows nothing of
+	heard    map[chan struct{}]struct{} // channels of streams outside of the SDK
 	followed map[string]*followed       // resources by their URIs
 }
 
@@ -71,7 +72,7 @@ type guests struct {
 
 func newGuests(d *Door) *guests { return &guests{door: d, known: make(map[string]*guest)} }
 
-// party names who somebody is, whatever they show.
+// party is the text of a principal's party, independent of its credential.
 func party(who *protocol.Principal) string { return who.Party().String() }
 
 // of is the guest that a principal is.
@@ -109,7 +110,7 @@ func (gs *guests) all() []*guest {
 	return slices.Collect(maps.Values(gs.known))
 }
 
-// watch tells guests what has changed until ctx ends.
+// watch notifies guests of changes until ctx ends.
 func (gs *guests) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -138,7 +139,7 @@ func (gs *guests) watch(ctx context.Context) {
 	}
 }
 
-// compare tells a guest if its tools are not those that it knows.
+// compare notifies a guest if its tools have changed.
 func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 	g.mu.Lock()
 	given, known := g.grant, g.revision
@@ -148,12 +149,12 @@ func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 	}
 	who, err := d.opts.Grants.Principal(given)
 	if err != nil {
-		return // it is told when it comes again
+		return // notified at its next request
 	}
 	env := tools.Environment{Principal: who, Space: who.Home()}
 	box, err := d.opts.Catalogue.Select(ctx, env, []string{everything})
 	if err != nil {
-		return // it is tried again, and listing tells why
+		return // repeated later; a list request gets the error
 	}
 	revision := d.shown(ctx, env, box)
 	g.mu.Lock()
@@ -164,15 +165,15 @@ func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 	}
 }
 
-// shown is the same only while the tools, and what other servers have to read,
-// are the same for a principal.
+// shown changes whenever the tools, or the foreign resources and prompts, of a
+// principal change.
 func (d *Door) shown(ctx context.Context, env tools.Environment, box *tools.Toolbox) string {
 	return box.Revision() + "\n" + d.opts.Foreign.Shown(ctx, env)
 }
 
-// announce tells all sessions of a guest to list anew. The SDK tells it when a
-// feature is registered; none of these is ever shown, since lists come from
-// [Door.features].
+// announce sends notifications of changed lists to all sessions of a guest. The SDK
+// sends them when a feature is registered; the registered ones are never listed, since
+// lists come from [Door.features].
 func (g *guest) announce(d *Door) {
 	g.mu.Lock()
 	for ch := range g.heard {
@@ -194,7 +195,7 @@ func (g *guest) announce(d *Door) {
 	}
 }
 
-// closeTimeout bounds the wait for calls that do not notice that they are over.
+// closeTimeout is the longest wait for calls that ignore the end of their context.
 const closeTimeout = 5 * time.Second
 
 // close ends all sessions.
@@ -218,7 +219,7 @@ func (gs *guests) close() {
 	}
 }
 
-// listed remembers what a guest knows of its tools, if it knew nothing.
+// listed records the revision of a guest's tools, if none was recorded.
 func (g *guest) listed(revision string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

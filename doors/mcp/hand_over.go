@@ -23,15 +23,15 @@ type work struct {
 	call *chat.ToolCall
 
 	end  context.CancelCauseFunc // of the call
-	done chan tools.Result       // gets what became of it
+	done chan tools.Result       // receives the result
 	task atomic.Pointer[protocol.TaskID]
 
 	mu   sync.Mutex
-	tell func(tools.Progress) // to whom it is told how far the call is: its client, or its task once it is one
-	last *tools.Progress      // that was told
+	tell func(tools.Progress) // receiver of progress: the client, or the task of the call
+	last *tools.Progress      // last progress
 }
 
-// progress tells how far the call is.
+// progress passes on the progress of the call.
 func (w *work) progress(p tools.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,8 +39,7 @@ func (w *work) progress(p tools.Progress) {
 	w.tell(p)
 }
 
-// tellTask has the task of the call told how far it is, beginning with what was
-// told last.
+// tellTask directs the progress of the call to its task, beginning with the last one.
 func (w *work) tellTask(tell func(tools.Progress)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,9 +49,9 @@ func (w *work) tellTask(tell func(tools.Progress)) {
 	}
 }
 
-// callOrTask runs a call for a client that takes tasks: what is not done within a
-// few seconds, or waits for somebody, goes on as a task, which is durable before
-// it is told.
+// callOrTask runs a call for a client with support of tasks: a call that takes longer
+// than a few seconds, or waits for an approval, continues as a task, which is durable
+// before the client gets it.
 func (d *Door) callOrTask(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) (tools.Result, *Task) {
 	w := d.begin(ctx, box, env, call)
 	r, task, _ := w.within(ctx, d.opts.Patience, nil)
@@ -62,8 +61,9 @@ func (d *Door) callOrTask(ctx context.Context, box *tools.Toolbox, env tools.Env
 	return w.settled(ctx, &r)
 }
 
-// callHeld runs a call for a client that takes no tasks, and that would give up: what
-// takes longer than such clients wait goes on as a task, and the model is told so.
+// callHeld runs a call for a client without support of tasks, which would give up: a
+// call that takes longer than such clients wait continues as a task, and the text for
+// the model names it.
 func (d *Door) callHeld(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) tools.Result {
 	w := d.begin(ctx, box, env, call)
 	r, task, _ := w.within(ctx, d.opts.Hold, nil)
@@ -76,9 +76,9 @@ func (d *Door) callHeld(ctx context.Context, box *tools.Toolbox, env tools.Envir
 	return r
 }
 
-// within waits for a call for a while, and then has it go on as a task, if that is
-// possible; or until its client is asked for something. A client that goes before that has
-// cancelled its call.
+// within waits for a call for a while, and then continues it as a task, if that is
+// possible; or until there is a question to its client. A client that disconnects
+// before that has cancelled its call.
 func (w *work) within(ctx context.Context, patience time.Duration, asked <-chan *posed) (tools.Result, *Task, *posed) {
 	stay := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })
 	timer := time.NewTimer(patience)
@@ -98,7 +98,7 @@ func (w *work) within(ctx context.Context, patience time.Duration, asked <-chan 
 	if !stay() {
 		return w.left(), nil, nil
 	}
-	task, err := w.keep(ctx) // unless it knows where the call is kept
+	task, err := w.keep(ctx) // from here on a disconnection does not cancel the call
 	if err == nil {
 		return tools.Result{}, task, nil
 	}
@@ -109,14 +109,14 @@ func (w *work) within(ctx context.Context, patience time.Duration, asked <-chan 
 	return r, nil, nil
 }
 
-// left is the end of a call whose client has gone: nobody is asked about it any more.
+// left is the result of a call whose client has disconnected, without a question.
 func (w *work) left() tools.Result {
 	r := <-w.done
 	r.Question = nil
 	return r
 }
 
-// goesOn is the model's text about a call that goes on as a task.
+// goesOn is the result, for the model, of a call that continues as a task.
 func goesOn(call *chat.ToolCall, task *Task) tools.Result {
 	r := tools.Result{CallID: call.ID, Name: call.Name, Arguments: call.Args, Status: tools.Waiting}
 	r.Text = fmt.Sprintf("The call has begun and takes longer: it goes on by itself. Do not repeat it. "+
@@ -144,8 +144,8 @@ func (d *Door) begin(ctx context.Context, box *tools.Toolbox, env tools.Environm
 	return w
 }
 
-// settled is the answer to a call that has come back: its result, or the task
-// that it waits as, or has begun.
+// settled is the answer to a call that has returned: its result, or the task in which
+// it waits, or which it has begun.
 func (w *work) settled(ctx context.Context, r *tools.Result) (tools.Result, *Task) {
 	tasks := w.door.opts.Tasks
 	if r.Question != nil {
@@ -166,13 +166,13 @@ func (w *work) settled(ctx context.Context, r *tools.Result) (tools.Result, *Tas
 	return *r, nil
 }
 
-// keep has a call that is under way go on as a task.
+// keep continues a running call as a task.
 func (w *work) keep(ctx context.Context) (*Task, error) {
 	tasks := w.door.opts.Tasks
 	if !tasks.Usable(ctx, w.env) {
-		return nil, protocol.Errorf(protocol.PermissionDenied, "its asker may not ask for tasks")
+		return nil, protocol.Errorf(protocol.PermissionDenied, "its caller may not use tasks")
 	}
-	if id := w.task.Load(); id != nil { // what it does is one already, which goes on by itself
+	if id := w.task.Load(); id != nil { // its work is a task already
 		w.end(tools.ErrHandedOver)
 		return tasks.Get(ctx, w.env, *id)
 	}
@@ -205,14 +205,14 @@ func (w *work) written(ctx context.Context, r *tools.Result) (json.RawMessage, e
 		kept := w.door.opts.Keeper.Keep(ctx, w.env, w.call, r.Question)
 		r = &kept
 	}
-	if protocol.CodeOf(r.Err) == protocol.Internal && !r.Output.IsError { // a fault, and not what the tool has to say
+	if protocol.CodeOf(r.Err) == protocol.Internal && !r.Output.IsError { // a fault of the bridge, and not a result of the tool
 		return nil, r.Err
 	}
 	return json.Marshal(resultOf(r))
 }
 
-// A handedOver result has none of a call: it says that the call goes on as a task, or
-// what it lacks.
+// A handedOver replaces the result of a call by its task or by a form for missing
+// input.
 type handedOver struct {
 	sdk.CallToolResult // the SDK sends no other kind of result
 	form               any
@@ -221,10 +221,10 @@ type handedOver struct {
 // MarshalJSON implements [json.Marshaler].
 func (h *handedOver) MarshalJSON() ([]byte, error) { return json.Marshal(h.form) }
 
-// handOver is the answer to a call that goes on as a task.
+// handOver is the answer to a call that continues as a task.
 func (d *Door) handOver(t *Task, who asker) *taskForm {
 	form := d.form(t, who.client, who.console)
 	form.ResultType, form.Meta = "task", sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}
-	form.Inputs, form.Result, form.Error = nil, nil, nil // which tasks/get has
+	form.Inputs, form.Result, form.Error = nil, nil, nil // only in answers to tasks/get
 	return form
 }

@@ -35,15 +35,15 @@ const firstStateless = "2026-07-28"
 // writeTimeout is the time that a piece of an answer may take to leave.
 const writeTimeout = 30 * time.Second
 
-// handlers are the SDK's, for versions with and without sessions. They find the
-// principal in the context as the SDK has it from a bearer token, whatever it
-// was that the caller showed: so a session is bound to who opened it.
+// handlers returns the handlers of the SDK, for versions with and without sessions.
+// They find the principal in the context, in the place of the SDK's bearer tokens, for
+// every kind of credential: so a session is bound to its principal.
 func (d *Door) handlers() (stateful, stateless http.Handler) {
 	guest := func(r *http.Request) *sdk.Server { return d.guests.of(principalOf(r.Context())).server }
 	options := sdk.StreamableHTTPOptions{
 		SessionTimeout:               d.opts.Idle,
 		MaxRequestBodyBytes:          int64(d.opts.MaxBytes),
-		DisableLocalhostProtection:   true, // the API's guard knows which hosts are the bridge's
+		DisableLocalhostProtection:   true, // the API's guard checks the host
 		PropagateRequestCancellation: true,
 	}
 	known := auth.RequireBearerToken(
@@ -64,8 +64,8 @@ const principalExtra = "aibridge/principal"
 
 type principalKey struct{}
 
-// principalOf returns the sender of the request that a context belongs to, or the client
-// of the conversation as it is now.
+// principalOf returns the principal of a context's request, or the current principal of
+// its conversation.
 func principalOf(ctx context.Context) *protocol.Principal {
 	switch who := ctx.Value(principalKey{}).(type) {
 	case *protocol.Principal:
@@ -124,11 +124,11 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.stateful.ServeHTTP(answer, r)
 }
 
-// nameHeader repeats what is called or read, in base64 if it has characters
-// that headers have not.
+// nameHeader is the header with the called or read name, in base64 if it has characters
+// that headers cannot have.
 const nameHeader = "Mcp-Name"
 
-// plainName decodes the name in the header, which the SDK compares as it is.
+// plainName decodes the name in the header, since the SDK compares it undecoded.
 func plainName(r *http.Request) {
 	text, encoded := strings.CutPrefix(r.Header.Get(nameHeader), "=?base64?")
 	text, whole := strings.CutSuffix(text, "?=")
@@ -138,7 +138,7 @@ func plainName(r *http.Request) {
 	}
 }
 
-// refuse answers somebody who is not let in.
+// refuse answers a caller that is not admitted.
 func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err *protocol.Error) {
 	if err == nil {
 		err = protocol.Errorf(protocol.NotAuthenticated, "show a credential in the Authorization header")
@@ -175,8 +175,8 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return body, true
 }
 
-// admit answers requests that the SDK would answer less precisely, and those
-// for which there is no room.
+// admit answers requests that the SDK would answer less precisely, and those beyond a
+// limit. It reports whether it left the request to the SDK.
 func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message, sessionless bool) bool {
 	version, session := r.Header.Get(versionHeader), r.Header.Get(sessionHeader)
 	switch {
@@ -187,7 +187,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 	case !sessionless && session == "" && !slices.Contains(openers, m.Method):
 		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the header "+sessionHeader+" is missing: initialize opens a session", nil)
 	case !sessionless && session != "" && !d.sessions.has(session, who):
-		return true // the SDK knows what to say
+		return true // the SDK has a precise answer
 	case m.fault != nil && !(sessionless && slices.Contains(sessionMethods, m.Method)):
 		writeRPCError(w, m.fault.status(), m.id, m.fault.code, m.fault.text, nil)
 	case m.Method == initializeMethod && session != "":
@@ -199,7 +199,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 		}
 		writeRPCError(w, status, m.id, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(m.Method, 64)), nil)
 	case m.Method != "" && len(m.ID) == 0 && !slices.Contains(notifications, m.Method) && !slices.Contains(methods, m.Method):
-		w.WriteHeader(http.StatusAccepted) // what is not known of is nothing to complain about
+		w.WriteHeader(http.StatusAccepted) // unknown notifications are ignored
 	case !sessionless && session == "" && m.Method == initializeMethod:
 		full := d.sessions.hasRoom(who)
 		if full != nil {
@@ -229,13 +229,12 @@ const levelMethod = "logging/setLevel"
 // openers are the methods that need no session, in versions with sessions.
 var openers = []string{initializeMethod, "server/discover"}
 
-// notifications are those that clients may send.
+// notifications are the notifications that clients may send.
 var notifications = []string{
 	"notifications/initialized", cancelledMethod, "notifications/progress", "notifications/roots/list_changed",
 }
 
-// listening are the methods after which something is to be heard for longer than their
-// answer takes.
+// listening are the methods with notifications after their answer.
 var listening = []string{listenMethod, subscribeMethod, unsubscribeMethod}
 
 // Methods of versions with sessions, about a resource.
@@ -244,10 +243,10 @@ const (
 	unsubscribeMethod = "resources/unsubscribe"
 )
 
-// sessionMethods are those that versions without sessions have no more.
+// sessionMethods are the methods that versions without sessions do not have.
 var sessionMethods = []string{levelMethod, subscribeMethod, unsubscribeMethod}
 
-// methods are those that clients may call.
+// methods are the methods that clients may call.
 var methods = []string{
 	initializeMethod, "ping", "server/discover", listenMethod, levelMethod, "completion/complete",
 	"tools/list", "tools/call", "prompts/list", "prompts/get",
@@ -309,7 +308,7 @@ func writeMessage(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the reader may be gone: nobody is left to tell
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
 func rpcError(id jsonrpc.ID, code int64, text string, data json.RawMessage) []byte {

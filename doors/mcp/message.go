@@ -14,13 +14,13 @@ import (
 // lastStateful is the version that a single message is of which names none.
 const lastStateful = "2025-11-25"
 
-// A Message is one JSON-RPC message that came by another way than HTTP, such
-// as a topic of MQTT. It stands for itself: there is no session.
+// A Message is one JSON-RPC message of another transport than HTTP, such as a topic of
+// MQTT. It is independent of others: there is no session.
 type Message struct {
 	Principal *protocol.Principal
-	Client    string // tells the principal's clients from each other, for cancelling
+	Client    string // id of the client, unique for its principal, for cancellations
 	Body      []byte
-	// Reply takes what goes back: notifications about the call, and then its
+	// Reply sends a message to the client: notifications about the call, and then its
 	// answer, if the message is a call. It must not block for long.
 	Reply func(body []byte)
 }
@@ -94,8 +94,7 @@ func (d *Door) aboutTask(ctx context.Context, m *Message, seen *message) []byte 
 	return rpcResult(seen.id, taskResult(result))
 }
 
-// call runs one call with the SDK's server, in a session that is there for it
-// alone.
+// call runs one call with the SDK's server, in a session of its own.
 func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, seen *message) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,8 +132,8 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 	_ = session.Close() // when the call is done
 }
 
-// carrierKey is of the context that a call came with: the SDK's handlers have
-// another one, that goes on when this ends.
+// carrierKey is the key of the context of a call's transport: the SDK's handlers have
+// another context, which does not end with this one.
 type carrierKey struct{}
 
 // carried is a context that also ends with the door, and with the one that its

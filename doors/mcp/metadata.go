@@ -10,21 +10,20 @@ import (
 // Paths of the HTTP door that MCP has.
 const (
 	Path = "/mcp"
-	// MetadataPath is the path at which OAuth clients find out who issues tokens (RFC
-	// 9728). The same is below it, at MetadataPath + Path.
+	// MetadataPath is the path of the metadata with the issuers of tokens (RFC 9728).
+	// It is also served at MetadataPath + Path.
 	MetadataPath = "/.well-known/oauth-protected-resource"
 )
 
-// OAuth tells clients without a credential where they get one: it serves the
-// metadata of the MCP endpoint (RFC 9728). It is for everybody: nobody who asks
-// has a credential yet.
+// OAuth serves the metadata of the MCP endpoint (RFC 9728), by which clients find the
+// issuers of credentials. It requires no authentication, since its clients have no
+// credential yet.
 type OAuth struct {
-	URL     string   // of the MCP endpoint as clients know it; as they call it when empty
-	Issuers []string // whose tokens people get by OAuth
+	URL     string   // public URL of the MCP endpoint; that of the request when empty
+	Issuers []string // issuers of tokens by OAuth
 }
 
-// MetadataURL is the address at which a client finds the metadata, "" if nobody issues
-// tokens.
+// MetadataURL is the URL of the metadata for a client, "" without issuers.
 func (o *OAuth) MetadataURL(r *http.Request) string {
 	if len(o.Issuers) == 0 {
 		return ""

@@ -8,8 +8,8 @@ import (
 // charset holds the characters that names of tools may have in MCP.
 var charset = wire.Charset{Extra: ".", Max: 128}
 
-// namesOf carries the names of a box's tools to clients and back. Only those
-// with other characters, or more of them, are changed.
+// namesOf maps the names of a box's tools to those for clients, and back. Only names
+// with forbidden characters, or too many, are changed.
 func namesOf(box *tools.Toolbox) *wire.Names {
 	all := box.Tools()
 	names := make([]string, len(all))

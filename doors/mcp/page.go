@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// pagePrefix begins cursors, so that one made up is told from one of ours.
+// pagePrefix is the prefix of cursors, by which invalid ones are detected.
 const pagePrefix = "after:"
 
 // page is at most size of the things behind the one that a cursor names, and

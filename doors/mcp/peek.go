@@ -31,7 +31,7 @@ type parts struct {
 		Level     string         `json:"level"`
 		Arguments jsontext.Value `json:"arguments"`
 		RequestID any            `json:"requestId"`
-		State     string         `json:"requestState"` // of a call that goes on
+		State     string         `json:"requestState"` // of a continued call
 		// Of the extension about tasks:
 		TaskID        string                    `json:"taskId"`
 		Responses     map[string]jsontext.Value `json:"inputResponses"`
@@ -54,7 +54,7 @@ func peek(body []byte) (m message) {
 		if !jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
 			return message{malformed: true}
 		}
-		m.Params.Name = "" // it is of another form, or says something twice: nothing for [message.plain]
+		m.Params.Name = "" // another form, or duplicate fields: not for [message.plain]
 		m.fault = faultOf(body, &m.parts)
 	}
 	m.id = idFrom(m.ID)
@@ -64,11 +64,10 @@ func peek(body []byte) (m message) {
 	return m
 }
 
-// maxID is the largest number that is an id: with larger ones JSON does not
-// tell every number from the next.
+// maxID is the largest number that is an id: larger ones are not exact in JSON.
 const maxID = 1<<53 - 1
 
-// idFrom is the id that a text is, not valid for anything else.
+// idFrom converts a text to an id, invalid for other texts.
 func idFrom(text []byte) jsonrpc.ID {
 	if n, err := strconv.ParseInt(string(text), 10, 53); err == nil {
 		id, _ := jsonrpc.MakeID(float64(n))
@@ -85,5 +84,5 @@ func idFrom(text []byte) jsonrpc.ID {
 	return id
 }
 
-// text is the id as it tells calls from each other.
+// text is the id as a key of calls.
 func (m *message) text() string { return string(m.ID) }

@@ -10,15 +10,15 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds of what is kept of the streams of one session, of which there are as many as
-// there are sessions: so no session costs another its events.
+// The bounds of the kept events of one session's streams. They hold for each session,
+// so no session displaces the events of another.
 const (
 	keptEvents  = 128 << 10 // bytes
 	keptStreams = 32
 )
 
-// A replay keeps the last events of each session's streams, for a client whose stream
-// broke: it asks for what came after the last one that it has (Last-Event-ID).
+// A replay keeps the last events of each session's streams. A client whose stream broke
+// requests the events after the last one that it has (Last-Event-ID).
 type replay struct {
 	mu       sync.Mutex
 	sessions map[string]*sentEvents
@@ -41,7 +41,7 @@ type sentStream struct {
 	first  int      // index of the first event that is kept
 	events [][]byte // in their order
 	used   int      // by the clock of the session
-	lost   bool     // it was forgotten, and goes on
+	lost   bool     // its events were dropped while it is open
 }
 
 // Open implements [sdk.EventStore].
@@ -112,7 +112,8 @@ func (s *sentEvents) forget() {
 	from.first++
 }
 
-// errForgotten is told a client that asks for events that are not kept any more.
+// errForgotten is the error for a client that requests events that are not kept any
+// more.
 var errForgotten = errors.New("these events are not kept any more: make the call again, or ask for its task")
 
 // After implements [sdk.EventStore].

@@ -27,7 +27,7 @@ type request struct {
 
 	mu    sync.Mutex
 	ended bool
-	also  context.CancelFunc // of work that goes on without the connection
+	also  context.CancelFunc // of work that outlives the connection
 }
 
 type requestKey struct{}

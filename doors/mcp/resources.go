@@ -67,7 +67,7 @@ func (d *Door) readResource(ctx context.Context, env tools.Environment, r *sdk.R
 	return result, nil
 }
 
-// sourceMeta marks what came from elsewhere.
+// sourceMeta is the mark of a foreign item, nil for the bridge's own.
 func sourceMeta(source string) sdk.Meta {
 	if source == "" {
 		return nil

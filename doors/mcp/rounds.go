@@ -18,9 +18,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// In the version without sessions a client is asked by the answer to its call, and
-// answers by calling again. Whoever works on the call asks while it runs: so the call goes
-// on between these requests, and waits.
+// In the version without sessions a question to the client is the answer to its call,
+// and the client answers by calling again. The worker asks while the call runs: so the
+// call continues between these requests, and waits.
 
 // Bounds of calls that wait between two requests.
 const (
@@ -35,7 +35,7 @@ type posed struct {
 	method string
 	params json.RawMessage
 	answer chan json.RawMessage // takes one
-	gone   <-chan struct{}      // closed when nobody waits for the answer any more
+	gone   <-chan struct{}      // closed when the question is abandoned
 }
 
 // A pollster asks the client of a call by the answers to its requests. It is a
@@ -44,7 +44,7 @@ type pollster struct {
 	client capabilities
 	posed  chan *posed
 	over   sync.Once
-	end    chan struct{} // closed when nobody is asked any more
+	end    chan struct{} // closed when there are no further questions
 }
 
 func newPollster(client capabilities) *pollster {
@@ -81,10 +81,10 @@ func (p *pollster) Ask(ctx context.Context, method string, params json.RawMessag
 	}
 }
 
-// stop has nobody asked any more.
+// stop ends the questions.
 func (p *pollster) stop() { p.over.Do(func() { close(p.end) }) }
 
-// A round is a call that its client is asked for something about.
+// A round is a call with questions to its client.
 type round struct {
 	work     *work
 	pollster *pollster
@@ -117,8 +117,8 @@ func newRounds() *rounds {
 	}
 }
 
-// park keeps a call until its client answers, and returns the state by which that says
-// which it is. It fails if too many wait.
+// park keeps a call until its client answers, and returns the state by which the client
+// identifies it. It fails if too many calls wait.
 func (rs *rounds) park(r *round, who *protocol.Principal) (state string, err error) {
 	party := fair.Of(who)
 	if full := rs.places.TryAcquire(party, 1); full != nil {
@@ -191,8 +191,8 @@ func (a *asker) asksIn(tool *tools.Tool) bool {
 	return tool.Asks && (a.client.forms || a.client.models)
 }
 
-// inRounds makes a call whose client may be asked meanwhile, or goes on with the one that
-// a state says. It returns what became of it, or what the client is asked.
+// inRounds makes a call whose client may be asked meanwhile, or continues the call of a
+// state. It returns the result, or the questions to the client.
 func (d *Door) inRounds(ctx context.Context, box *tools.Toolbox, who asker, call *chat.ToolCall, state string, said map[string]json.RawMessage) (tools.Result, *Task, *inputForm, error) {
 	var r *round
 	if state == "" {
@@ -224,7 +224,7 @@ func (d *Door) inRounds(ctx context.Context, box *tools.Toolbox, who asker, call
 		r.gather(asked)
 	}
 	form, err := d.pose(r, who)
-	if err != nil { // whoever asks hears that nobody answers, and the call goes on
+	if err != nil { // the worker gets no answer, and the call continues
 		for key := range r.open {
 			delete(r.open, key)
 		}
@@ -235,7 +235,8 @@ func (d *Door) inRounds(ctx context.Context, box *tools.Toolbox, who asker, call
 	return tools.Result{}, nil, form, nil
 }
 
-// hear hands the answers of the client to who has asked. Answers to nothing are left aside.
+// hear passes the answers of the client to their questions. Answers without a question
+// are ignored.
 func (r *round) hear(said map[string]json.RawMessage) {
 	for key, q := range r.open {
 		if answer, ok := said[key]; ok {
@@ -251,7 +252,7 @@ func (r *round) hear(said map[string]json.RawMessage) {
 	}
 }
 
-// patience is the time after which a call goes on as a task.
+// patience is the time after which a call continues as a task.
 func (d *Door) patience(ctx context.Context, who asker) time.Duration {
 	_, patient := ctx.Deadline()
 	switch {
@@ -263,7 +264,7 @@ func (d *Door) patience(ctx context.Context, who asker) time.Duration {
 	return protocol.MaxTimeout
 }
 
-// gather takes a question, and those that are asked at the same time.
+// gather collects a question, and further ones within posedTime.
 func (r *round) gather(first *posed) {
 	timer := time.NewTimer(posedTime)
 	defer timer.Stop()

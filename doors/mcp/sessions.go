@@ -11,18 +11,18 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A session is one of the SDK's, and whose it is.
+// A session is a session of the SDK with the party of its principal.
 type session struct {
 	*sdk.ServerSession
 	party string
 
-	logs atomic.Bool // its client wants to read the log
+	logs atomic.Bool // its client has requested logs
 
 	mu   sync.Mutex
 	seen time.Time // by the SDK, which ends sessions that it sees nothing of
 }
 
-// sessions are those that are open, by id.
+// sessions holds the open sessions, by id.
 type sessions struct {
 	places *fair.Semaphore
 
@@ -37,7 +37,7 @@ func newSessions(most int) *sessions {
 	}
 }
 
-// hasRoom says why a principal may not open another session.
+// hasRoom returns the error of a principal that may not open another session.
 func (ss *sessions) hasRoom(who *protocol.Principal) *protocol.Error {
 	err := ss.places.TryAcquire(fair.Of(who), 1)
 	if err == nil {
@@ -46,8 +46,8 @@ func (ss *sessions) hasRoom(who *protocol.Principal) *protocol.Error {
 	return err
 }
 
-// note remembers a session that a principal has opened, until it ends, unless
-// others took the last place meanwhile.
+// note adds a new session of a principal, until it ends. It fails if others took the
+// last place meanwhile.
 func (ss *sessions) note(s *sdk.ServerSession, who *protocol.Principal) *protocol.Error {
 	id := s.ID()
 	if id == "" {
@@ -80,7 +80,7 @@ func (ss *sessions) has(id string, who *protocol.Principal) bool {
 	return s != nil && s.party == party(who)
 }
 
-// wantsLog notes that the client of a principal's session wants to read the log.
+// wantsLog records that the client of a principal's session has requested logs.
 func (ss *sessions) wantsLog(id string, who *protocol.Principal) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -89,8 +89,8 @@ func (ss *sessions) wantsLog(id string, who *protocol.Principal) {
 	}
 }
 
-// use is a principal's session, unless it is time for the SDK to see something
-// of it.
+// use returns a principal's session for a direct call. It returns nil if the SDK must
+// see a request of the session, to keep it alive.
 func (ss *sessions) use(id string, who *protocol.Principal, every time.Duration) *session {
 	ss.mu.Lock()
 	s := ss.open[id]

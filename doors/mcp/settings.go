@@ -6,10 +6,10 @@ import (
 	"github.com/aibridge/aibridge/llm/tools/servers"
 )
 
-// serverNameForm is that of the server-name of the bridge in topics of MCP over MQTT.
+// serverNameForm is the form of the bridge's server-name in topics of MCP over MQTT.
 var serverNameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,32}){0,2}$`)
 
-// Settings say how the bridge takes part in the Model Context Protocol.
+// Settings configure the bridge as a server of the Model Context Protocol.
 type Settings struct {
 	Off         bool         `yaml:"off" doc:"serve no MCP, neither at /mcp nor over MQTT"`
 	URL         string       `yaml:"url" doc:"address of /mcp as clients know it, for OAuth metadata; as they call it when empty"`

@@ -12,7 +12,7 @@ import (
 
 // A single is a transport with one call on it.
 type single struct {
-	gone     context.Context // ends when nobody waits for the answer any more
+	gone     context.Context // ends when the call is cancelled
 	reply    func([]byte)
 	incoming chan jsonrpc.Message
 	answered chan struct{} // closed with the answer
@@ -63,7 +63,7 @@ func (s *single) Write(_ context.Context, message jsonrpc.Message) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.silent || s.gone.Err() != nil { // what is cancelled is not answered, however quickly it ends
+	if s.silent || s.gone.Err() != nil { // a cancelled call gets no answer
 		return nil
 	}
 	s.reply(body)

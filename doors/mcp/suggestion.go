@@ -6,12 +6,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Suggestion is what clients that say to be servers or clients of MCP are told when
-// they connect. It gives no right: policy does.
+// A Suggestion is the data for connecting clients that declare to be servers or clients
+// of MCP. It grants no right: policy does.
 type Suggestion struct {
-	Principal string            `yaml:"principal" doc:"for the clients of this principal, of every space; for everybody when empty"`
+	Principal string            `yaml:"principal" doc:"for the clients of this principal, of every space; for all clients when empty"`
 	Space     protocol.SpaceID  `yaml:"space" doc:"for the clients of this space; of every space when empty"`
-	Name      string            `yaml:"server_name" doc:"server-name for those that are servers"`
+	Name      string            `yaml:"server_name" doc:"server-name for servers"`
 	Filters   []string          `yaml:"server_name_filters" doc:"topic filters of the server-names that clients use"`
 	Roles     map[string]string `yaml:"roles" doc:"roles of clients by server-name, which servers give meaning to"`
 }

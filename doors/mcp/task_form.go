@@ -22,11 +22,11 @@ const (
 	pollWaiting = 5 * time.Second
 )
 
-// maxJudged is the length of arguments, in bytes, that somebody is expected to
-// judge within a message. Longer ones are judged in the console.
+// maxJudged is the greatest length of arguments, in bytes, that a decider judges in a
+// message. Longer ones are judged in the console.
 const maxJudged = 4 << 10
 
-// A taskForm is a task as it is written.
+// A taskForm is the JSON of a task.
 type taskForm struct {
 	ResultType string                  `json:"resultType,omitempty"`
 	Meta       sdk.Meta                `json:"_meta,omitempty"`
@@ -42,7 +42,7 @@ type taskForm struct {
 	Error      *jsonrpc.Error          `json:"error,omitempty"`
 }
 
-// An inputRequest is what a client is to ask its user.
+// An inputRequest is a question for the user of a client.
 type inputRequest struct {
 	Method string `json:"method"`
 	Params any    `json:"params"`
@@ -51,8 +51,8 @@ type inputRequest struct {
 // elicitation is the method of an [inputRequest].
 const elicitation = "elicitation/create"
 
-// form is a task as a client gets it that asks in some way. What it is asked to
-// ask its user is only what it says it can.
+// form converts a task for a client. Its questions are restricted to the declared
+// capabilities of the client.
 func (d *Door) form(t *Task, client capabilities, console string) *taskForm {
 	f := &taskForm{
 		ID: t.ID, Message: bounded(t.Message, 1024),
@@ -89,13 +89,13 @@ func (t *Task) outcome() any {
 	return resultOf(t.Result)
 }
 
-// inputs are the questions about a task for the user of a client.
+// inputs returns the questions about a task for the user of a client.
 //
-// An answer that comes back through the client proves that the client sends it, and
-// not that a person gave it. So by a form the client decides about a call of its own
-// only where policy lets its credential do so. Otherwise it is asked to open the
-// console for its user, who signs in there as somebody who may decide: nothing that
-// the client sends decides anything then.
+// An answer that comes back through the client proves that the client sends it, and not
+// that a person gave it. So by a form the client decides about a call of its own only
+// where policy lets its credential do so. Otherwise it is asked to open the console for
+// its user, who signs in there as a decider: then no message of the client decides
+// anything.
 func inputs(t *Task, client capabilities, console string) map[string]inputRequest {
 	switch {
 	case t.Question != nil && client.forms:
@@ -109,9 +109,9 @@ func inputs(t *Task, client capabilities, console string) map[string]inputReques
 	return nil
 }
 
-// Beginnings of the keys of what is asked about approvals. That of a form goes on
-// with the nonce: when somebody has changed the arguments, an answer to the form
-// that showed the earlier ones is passed over.
+// The prefixes of the keys of questions about approvals. The key of a form continues
+// with the nonce: after a change of the arguments, an answer to the earlier form is
+// ignored.
 const (
 	approvalKey = "approval-"
 	consoleKey  = "console-"
@@ -135,7 +135,7 @@ func (a *Approval) asked() sdk.ElicitParams {
 func (a *Approval) shown(console string) sdk.ElicitParams {
 	return sdk.ElicitParams{
 		Mode: "url", ElicitationID: a.ID, URL: console + "/approvals/" + url.PathEscape(a.ID),
-		Message: fmt.Sprintf("%s waits until somebody agrees to it who may: %s. Who signs in to the console sees the call, and decides.", a.Tool, a.Why),
+		Message: fmt.Sprintf("%s waits for an approval: %s. A decider signs in to the console, sees the call there and decides on it.", a.Tool, a.Why),
 	}
 }
 
@@ -151,15 +151,15 @@ func (q *Question) asked() sdk.ElicitParams {
 	}
 }
 
-// capabilities are those of a client that matter here.
+// capabilities are the used capabilities of a client.
 type capabilities struct {
-	tasks  bool // it takes tasks
-	forms  bool // it can ask its user by a form,
-	urls   bool // or have a page opened,
-	models bool // or ask its model
+	tasks  bool // supports tasks
+	forms  bool // can show forms to its user
+	urls   bool // can open a page for its user
+	models bool // can ask its model
 }
 
-// capabilities reads what a client says with a request that it can do.
+// capabilities reads the capabilities of a client from a request.
 func (m *message) capabilities() capabilities {
 	if m.Params.Meta.Version < firstStateless {
 		return capabilities{}
@@ -167,7 +167,7 @@ func (m *message) capabilities() capabilities {
 	return readCapabilities(m.Params.Meta.Capabilities)
 }
 
-// clientOf is the same of the _meta of a request.
+// clientOf reads the capabilities from the _meta of a request.
 func clientOf(meta sdk.Meta) capabilities {
 	if version, _ := meta[sdk.MetaKeyProtocolVersion].(string); version < firstStateless {
 		return capabilities{}
@@ -202,8 +202,8 @@ func readCapabilities(text []byte) capabilities {
 	}
 }
 
-// missingTasks is the error for a client that uses tasks and does not say that it
-// knows them.
+// missingTasks is the error for a client that uses tasks without declaring their
+// support.
 func missingTasks() error {
 	return &jsonrpc.Error{
 		Code:    sdk.CodeMissingRequiredClientCapabilities,
@@ -212,8 +212,8 @@ func missingTasks() error {
 	}
 }
 
-// consoleOf is the address of the console as who sends a request knows the
-// bridge, "" if that is not known.
+// consoleOf is the URL of the console for the sender of a request, "" if it is not
+// known.
 func (d *Door) consoleOf(r *http.Request) string {
 	if known, err := url.Parse(d.opts.URL); err == nil && known.Host != "" {
 		return known.Scheme + "://" + known.Host + strings.TrimSuffix(strings.TrimSuffix(known.Path, "/"), Path)

@@ -18,7 +18,7 @@ import (
 // maxHeard is the number of tasks that one stream can be about.
 const maxHeard = 100
 
-// wanted are the things that a client wants to hear of on a stream.
+// wanted are the requested notifications of a stream.
 type wanted struct {
 	TaskIDs   []protocol.TaskID `json:"taskIds,omitempty"`
 	Tools     bool              `json:"toolsListChanged,omitempty"`
@@ -27,20 +27,20 @@ type wanted struct {
 	URIs      []string          `json:"resourceSubscriptions,omitempty"`
 }
 
-// A listener is a client that hears of its tasks as they change, and of its lists.
+// A listener is a stream with notifications of changes of a client's tasks and lists.
 type listener struct {
 	door *Door
 	who  asker
-	id   jsontext.Value // of the request, by which its client knows the stream
+	id   jsontext.Value // of the request, by which the client identifies the stream
 	out  http.ResponseWriter
 
 	wants wanted
-	marks map[protocol.TaskID]string // of the tasks as they were told
-	news  map[string]uint64          // of resources, as they were told
+	marks map[protocol.TaskID]string // last notified marks of tasks
+	news  map[string]uint64          // last notified numbers of changes of resources
 }
 
-// serveListener serves a stream about tasks, and about lists if they are wanted
-// too. The SDK serves those that are about lists alone.
+// serveListener serves a stream about tasks, and about lists if they are requested as
+// well. The SDK serves streams about lists alone.
 func (d *Door) serveListener(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message) {
 	l := &listener{door: d, who: d.asker(who, m, r), id: m.ID, out: w, wants: m.Params.Notifications, marks: make(map[protocol.TaskID]string), news: make(map[string]uint64)}
 	if err := l.agree(r.Context()); err != nil {
@@ -70,7 +70,7 @@ func (d *Door) serveListener(w http.ResponseWriter, r *http.Request, who *protoc
 	}
 }
 
-// agree takes out of what a client wants what it will not hear of.
+// agree removes the requested notifications that the client will not get.
 func (l *listener) agree(ctx context.Context) error {
 	switch {
 	case !l.who.client.tasks:
@@ -93,7 +93,7 @@ func (l *listener) agree(ctx context.Context) error {
 	return nil
 }
 
-// listen tells what changes until ctx ends, or there is nothing more to hear of.
+// listen sends the changes until ctx ends, or there are no more to expect.
 func (l *listener) listen(ctx context.Context) error {
 	guest := l.door.guests.of(l.who.env.Principal)
 	changed, stop := guest.hear()
@@ -122,8 +122,8 @@ func (l *listener) listen(ctx context.Context) error {
 	}
 }
 
-// tasks tells of the tasks that are not as they were told last. After its end
-// nothing more happens to one.
+// tasks sends the tasks that have changed since their last notification. An ended task
+// is not watched any more.
 func (l *listener) tasks(ctx context.Context) error {
 	for _, id := range l.wants.TaskIDs {
 		told, listens := l.marks[id]
@@ -149,7 +149,7 @@ func (l *listener) tasks(ctx context.Context) error {
 	return nil
 }
 
-// lists tells that the lists have changed that the client wants to hear of.
+// lists sends the notifications of changed lists that the client has requested.
 func (l *listener) lists() error {
 	for _, list := range []struct {
 		wanted bool
@@ -169,7 +169,7 @@ func (l *listener) lists() error {
 	return nil
 }
 
-// resources tells of the resources that have changed.
+// resources sends the notifications of changed resources.
 func (l *listener) resources(g *guest) error {
 	for _, uri := range l.wants.URIs {
 		news := g.news(uri)

@@ -16,13 +16,13 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An asker is who sends a message about tasks, and what its client can do.
+// An asker is the sender of a message, with the capabilities of its client.
 type asker struct {
 	env       tools.Environment
 	client    capabilities
-	inSession bool   // its client can be asked by a form, in its session
-	askedBack bool   // or by whoever runs a tool, for anything
-	progress  bool   // its client hears how far the call is
+	inSession bool   // its client can show forms, in its session
+	askedBack bool   // its client supports requests of a tool's worker
+	progress  bool   // its client gets the progress of the call
 	console   string // address of the console, "" if it is not known
 }
 
@@ -43,7 +43,7 @@ func (m *message) onTasks() bool {
 	return false
 }
 
-// asker reads who sends a message.
+// asker returns the asker of a message.
 func (d *Door) asker(who *protocol.Principal, m *message, r *http.Request) asker {
 	env := tools.Environment{Principal: who, Space: who.Home(), Depth: depthOf(m.Params.Meta.Depth), Held: heldFor(m.Params.Meta.Wait)}
 	var header http.Header
@@ -54,8 +54,8 @@ func (d *Door) asker(who *protocol.Principal, m *message, r *http.Request) asker
 	return asker{env: env, client: m.capabilities(), console: d.consoleOf(r)}
 }
 
-// serveTasks answers an HTTP request about tasks, which the SDK does not know,
-// and reports whether it is one.
+// serveTasks answers an HTTP request about tasks, which the SDK does not support, and
+// reports whether it is one.
 func (d *Door) serveTasks(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message) bool {
 	if d.opts.Tasks == nil || !m.id.IsValid() || !m.onTasks() && (m.Method != listenMethod || m.Params.Notifications.TaskIDs == nil) {
 		return false
@@ -91,7 +91,7 @@ func statusOf(code int64) int {
 	return http.StatusOK
 }
 
-// misheaded says what a request lacks that its version wants to come with it.
+// misheaded returns the error of a request without a required header, nil for none.
 func (m *message) misheaded(h http.Header) *jsonrpc.Error {
 	mismatch := func(header, of string) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch, Message: "the header " + header + " must be the " + of + " of the message"}
@@ -133,7 +133,7 @@ func (d *Door) onTask(ctx context.Context, who asker, m *message) (*taskForm, er
 	}
 }
 
-// An inputResponse is what a user said to an [inputRequest].
+// An inputResponse is the answer of a user to an [inputRequest].
 type inputResponse struct {
 	Action  string `json:"action"`
 	Content struct {
@@ -143,8 +143,7 @@ type inputResponse struct {
 	} `json:"content"`
 }
 
-// update passes on what users have said. Answers to what is not asked, or not any
-// more, are passed over.
+// update passes on the answers of users. Answers without an open question are ignored.
 func (d *Door) update(ctx context.Context, who asker, t *Task, responses map[string]jsontext.Value) error {
 	if responses == nil {
 		return protocol.InvalidParam("inputResponses", "is missing")
@@ -165,11 +164,11 @@ func (d *Door) update(ctx context.Context, who asker, t *Task, responses map[str
 	return nil
 }
 
-// said passes one answer on.
+// said passes on one answer.
 func (d *Door) said(ctx context.Context, who asker, t *Task, key string, r *inputResponse) error {
 	form := "inputResponses." + key + ".content"
 	switch {
-	case r.Action == "cancel", strings.HasPrefix(key, consoleKey): // the question stands: it is decided elsewhere, or later
+	case r.Action == "cancel", strings.HasPrefix(key, consoleKey): // the question stays open, for a decision elsewhere or later
 		return nil
 	case t.Question != nil && key == t.Question.Key && r.Action == "decline":
 		return d.opts.Tasks.Cancel(ctx, who.env, t.ID)
@@ -186,7 +185,7 @@ func (d *Door) said(ctx context.Context, who asker, t *Task, key string, r *inpu
 	return d.opts.Tasks.Decide(ctx, who.env, t.Approval, r.Content.Decision == "approve", r.Content.Reason)
 }
 
-// done is a result that has nothing more to say.
+// done is an empty complete result.
 var done = json.RawMessage(`{"resultType":"complete"}`)
 
 // taskResult is the answer to a message about a task: the task, if it is asked

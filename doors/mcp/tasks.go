@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// tasksExtension is the name of the extension by which a call can be answered with
-// a task: clients say with every request whether they know it.
+// tasksExtension is the name of the extension by which a call can be answered with a
+// task: clients declare its support with every request.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // Methods of the extension.
@@ -21,9 +21,9 @@ const (
 	listenMethod     = "subscriptions/listen"
 )
 
-// Tasks are calls of tools that go on without their client. Everybody has their
-// own alone: of those of others all of it fails with 3001, as of a task that
-// there is not.
+// Tasks holds calls of tools that continue without their client. Each principal has
+// access to its own alone: for a task of another one all methods fail with 3001, as for
+// a missing one.
 type Tasks interface {
 	// Usable reports whether a principal may ask for its tasks at all.
 	Usable(ctx context.Context, env tools.Environment) bool
@@ -41,52 +41,52 @@ type Tasks interface {
 	Cancel(ctx context.Context, env tools.Environment, id protocol.TaskID) error
 	// Decide decides about the call that a task waits with, as it was shown.
 	Decide(ctx context.Context, env tools.Environment, shown *Approval, approve bool, reason string) error
-	// Reply answers what a task asks its user.
+	// Reply answers the question of a task to its user.
 	Reply(ctx context.Context, env tools.Environment, id protocol.TaskID, text string) error
 }
 
-// A Work is a call that is under way. It tells how far it is until it returns.
+// A Work is a call under way. It reports its progress to tell until it returns.
 type Work func(ctx context.Context, tell func(tools.Progress)) (json.RawMessage, error)
 
-// A TaskState is how far a task is.
+// A TaskState is the state of a task.
 type TaskState int
 
 // The states. Those from TaskDone on are final.
 const (
 	TaskWorking TaskState = iota
 	TaskWaiting           // for an approval, or for its user
-	TaskDone              // the call has a result, if only an error that a model reads
+	TaskDone              // the call has a result, be it an error for the model
 	TaskFailed            // it has none
 	TaskCancelled
 )
 
-// A Task is a call of a tool that goes on without its client.
+// A Task is a call of a tool that continues without its client.
 type Task struct {
 	ID      protocol.TaskID
 	State   TaskState
-	Message string // about the state, "" if there is nothing to say
+	Message string // about the state, or ""
 	Begun   time.Time
 	Changed time.Time
 	Kept    time.Duration // from its beginning until it is forgotten at the earliest; 0 of one that has not ended
 
 	Answer   json.RawMessage // of one that is done: its result as [Tasks.Start] was given it,
-	Result   *tools.Result   // or what became of the call
+	Result   *tools.Result   // or the result of the call
 	Failure  *protocol.Error // of one that failed
 	Approval *Approval       // of one that waits for it
 	Question *Question       // of one that waits for its user
 }
 
-// An Approval is what somebody has to agree to before a call goes on.
+// An Approval is the approval that a waiting call needs.
 type Approval struct {
 	ID        string
-	Nonce     string // stands for exactly what is shown here, "" if nobody can decide any more
+	Nonce     string // bound to exactly the call shown here, "" if it cannot be decided any more
 	Tool      string
-	Arguments json.RawMessage // as they would be run, nil if its asker may not see them
+	Arguments json.RawMessage // arguments of the call, nil if the requester may not see them
 	Why       string
-	Own       bool // policy lets its asker decide, who is told all of it
+	Own       bool // policy lets the requester decide, who sees all fields
 }
 
-// A Question is what a task asks its user.
+// A Question is the question of a task to its user.
 type Question struct {
 	Key     string // of this question alone
 	Text    string

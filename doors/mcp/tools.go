@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxDescription bounds what a client is told about a tool, in bytes.
+// maxDescription is the greatest length of a tool's description for clients, in bytes.
 const maxDescription = 8 << 10
 
 // Keys of _meta: where a thing is from, and that its texts
@@ -80,8 +80,8 @@ func describe(t *tools.Tool, name string) *sdk.Tool {
 	return described
 }
 
-// hints tell the effect of a tool on the world. A tool that changes something,
-// and was not declared to be harmless to repeat, is presumed to be destructive.
+// hints returns the annotations of a tool about its effect. A tool that changes
+// something, and is not declared idempotent, is presumed to be destructive.
 func hints(t *tools.Tool) *sdk.ToolAnnotations {
 	reads := t.Effect == commands.Read
 	destructive := !reads && (t.Risk != "" || !t.Idempotent)
@@ -95,7 +95,7 @@ func hints(t *tools.Tool) *sdk.ToolAnnotations {
 	}
 }
 
-// anyObject is the schema of tools that say nothing of what they take.
+// anyObject is the schema of tools without declared arguments.
 var anyObject = rawSchema(`{"type":"object"}`)
 
 // objectSchema is a schema that clients accept: it describes an object, and
@@ -110,8 +110,8 @@ func objectSchema(schema json.RawMessage) rawSchema {
 	return schema
 }
 
-// withDialect is a schema that names the dialect that it was written in: without
-// a name it is read as one of 2020-12. Models are not told.
+// withDialect adds the dialect of the original to a schema: without one it counts as
+// 2020-12. Models do not get the dialect.
 func withDialect(schema rawSchema, written json.RawMessage) rawSchema {
 	var root struct {
 		Dialect string `json:"$schema"`
@@ -133,8 +133,8 @@ func describesObject(schema json.RawMessage) bool {
 	return json.Unmarshal(schema, &root) == nil && root.Type == "object"
 }
 
-// headerKeyword asks clients to repeat an argument in a header, for proxies to
-// read. The describer of a device has no say in that.
+// headerKeyword asks clients to repeat an argument in a header, for proxies. It is
+// removed from the schemas of devices.
 const headerKeyword = "x-mcp-header"
 
 func withoutHeaders(schema json.RawMessage) rawSchema {
@@ -217,9 +217,9 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 	return resultOf(&result), nil
 }
 
-// run runs one call of a tool in a box. It returns a task instead of a result if
-// the call goes on as one and its client takes tasks. Clients that hear of progress, or
-// say how long they wait, are not expected to give up.
+// run runs one call of a tool in a box. It returns a task instead of a result if the
+// call continues as one and its client supports tasks. Clients that get progress, or
+// declare how long they wait, are not expected to give up.
 func (d *Door) run(ctx context.Context, box *tools.Toolbox, who asker, call *chat.ToolCall) (tools.Result, *Task) {
 	_, patient := ctx.Deadline()
 	switch {
@@ -272,7 +272,7 @@ func (d *Door) find(ctx context.Context, env tools.Environment, name string) (*t
 	return box, tool, nil
 }
 
-// unknownTool says that there is no such tool, and which there are.
+// unknownTool is the error of an unknown tool, with similar names.
 func unknownTool(box *tools.Toolbox, name string) error {
 	data, err := json.Marshal(map[string]any{"nearest": box.Nearest(name)})
 	if err != nil {
@@ -285,7 +285,7 @@ func unknownTool(box *tools.Toolbox, name string) error {
 	}
 }
 
-// toolCall is a call with the arguments as they came.
+// toolCall returns a call with the original arguments.
 func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
 	call := &chat.ToolCall{ID: protocol.NewID(), Name: name, Args: arguments}
 	switch trimmed := bytes.TrimSpace(arguments); {
@@ -308,7 +308,7 @@ func resultOf(r *tools.Result) *sdk.CallToolResult {
 		return withMeta(result, r)
 	}
 	spoken := r.Output.Text != "" || len(r.Output.Content) > 0 || r.Status != tools.Success
-	if spoken && r.Text != "" || len(r.Output.Segments) == 0 { // otherwise the text only says that there are media
+	if spoken && r.Text != "" || len(r.Output.Segments) == 0 { // otherwise the text is only about the media
 		result.Content = append(result.Content, &sdk.TextContent{Text: r.Text})
 	}
 	for i := range r.Output.Segments {
@@ -331,7 +331,7 @@ func pieceOf(p *tools.Piece) sdk.Content {
 	return media(&s)
 }
 
-// withMeta adds what stands beside the content.
+// withMeta adds the structured content and the metadata to a result.
 func withMeta(result *sdk.CallToolResult, r *tools.Result) *sdk.CallToolResult {
 	if content := bytes.TrimSpace(r.Output.Content); r.Status == tools.Success && !result.IsError && len(content) > 0 && content[0] == '{' {
 		result.StructuredContent = json.RawMessage(content)
@@ -374,7 +374,7 @@ func media(s *chat.Segment) sdk.Content {
 	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "aibridge://media/" + string(s.Type), MIMEType: s.MIMEType, Blob: data}}
 }
 
-// A progress tells a client how far its call is.
+// A progress sends the progress of a call to its client.
 type progress struct {
 	session *sdk.ServerSession
 	token   any
@@ -391,5 +391,5 @@ func (p *progress) report(step tools.Progress) {
 	p.last = done
 	_ = p.session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{
 		ProgressToken: p.token, Progress: done, Total: total, Message: bounded(step.Message, 1024),
-	}) // the client may be gone: nobody is left to tell
+	}) // the client may have disconnected
 }

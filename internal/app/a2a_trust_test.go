@@ -115,7 +115,7 @@ func TestAnAgentsCallWaitsForAnApprovalBeyondARestart(t *testing.T) {
 	heater(t, n, device)
 	ada := &a2aClient{base: n.HTTPURL(""), secret: keyFor(t, admin, `{"principal_id":"ada","kind":"operator","roles":["operator"]}`)}
 	task := ada.send(t, "m-1", burn, "")
-	if task.Status.State != "TASK_STATE_AUTH_REQUIRED" || !strings.Contains(task.says(), "heater.burn waits until somebody agrees") || task.Status.Message.Role != "ROLE_AGENT" {
+	if task.Status.State != "TASK_STATE_AUTH_REQUIRED" || !strings.Contains(task.says(), "heater.burn waits for the approval") || task.Status.Message.Role != "ROLE_AGENT" {
 		t.Fatalf("the call: %+v", task)
 	}
 	if _, fault := ada.rpc(t, "SendMessage", ada.saying("m-2", `{"data":{"decision":"approve","nonce":"made up"}}`, fmt.Sprintf(`,"taskId":%q`, task.ID))); fault == nil {

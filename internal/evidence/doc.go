@@ -1,19 +1,18 @@
-// Package evidence keeps what a bridge must be able to prove in one segmented
-// log on the local disk: the claims of commands that act on the world, and the
-// entries of the audit trail. DESIGN.md says how and why.
+// Package evidence stores the evidence of a bridge in one segmented log on the local
+// disk: the claims of commands that act on the world, and the entries of the audit
+// trail. DESIGN.md has the design and its reasons.
 //
 // # Durability
 //
-// [Log.Claim] and [Log.Keep] return when the claim, or the entries that were
-// added before, are with the operating system, where they survive the end of
-// the process, however that comes. With [Options.SyncAlways] they return when
-// they are on disk and survive a power cut, too (docs/protocol.md#what-lasts).
+// [Log.Claim] and [Log.Keep] return when the operating system has the claim, or the
+// entries added before, so that they survive any end of the process. With
+// [Options.SyncAlways] they return when the disk has them, so that they survive a power
+// failure, too (docs/protocol.md#what-lasts).
 //
 // # Clocks
 //
-// A running log measures by the monotonic clock how long a segment is needed,
-// and writes its age into every group, so that setting the wall clock neither
-// loses claims nor keeps them forever. Only for the time between two processes
-// the wall clock has to be trusted, and even then no claim is kept longer than
-// [Options.Life].
+// A running log measures the lifetime of segments by the monotonic clock, and writes
+// its age into every group, so that a change of the wall clock neither loses claims nor
+// keeps them forever. Only the time between two processes is measured by the wall
+// clock, and even then no claim is kept longer than [Options.Life].
 package evidence

@@ -27,8 +27,7 @@ const (
 	earlierFixed  = 1 + 8 + 32 + 2
 )
 
-// earlierClaims reads the claims of an earlier version. Nothing is there if that
-// is long ago.
+// earlierClaims reads the claims of an earlier version, whose files may be missing.
 func earlierClaims(dir string, life time.Duration) (claims []commands.Claim, err error) {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A group is framed as DESIGN.md says.
+// The frame of a group, as in DESIGN.md.
 const (
 	magic       = "abe1"
 	frameHead   = len(magic) + 4 + 4          // magic, checksum, length
 	groupHead   = frameHead + 1 + 4 + 8 + 8   // flags, block, time, age
-	chainedHead = groupHead + ChainHeaderSize // what stands before the records of a chained group
+	chainedHead = groupHead + ChainHeaderSize // bytes before the records of a chained group
 	maxFrame    = 2 << 20
 )
 
-// Sizes of what a [Chain] puts into a group.
+// The sizes of the parts of a group that a [Chain] writes.
 const (
 	ChainHeaderSize = 8 + 8 + 4 + 32 // chain, sequence of the first entry, number of entries, hash of the group before
 	SealSize        = 32
@@ -60,7 +60,7 @@ var (
 	errCut      = errors.New("a group that is cut off")
 )
 
-// A newerError says that something is whole but from a later version.
+// A newerError is the error of whole data from a later version.
 type newerError struct{ what string }
 
 func (e newerError) Error() string { return "written by a newer bridge: " + e.what }
@@ -118,9 +118,9 @@ func (g *Group) First() uint64 { return binary.LittleEndian.Uint64(g.Header[8:])
 // Count is the number of entries of a chained group.
 func (g *Group) Count() uint32 { return binary.LittleEndian.Uint32(g.Header[16:]) }
 
-// completeFrame completes the frame whose records stand in data from room on: it
-// writes what stands before them, and returns where the frame begins. Of a
-// chained group the chain's header and seal are in data.
+// completeFrame completes the frame of the records in data from room on: it writes the
+// header before them, and returns the beginning of the frame. For a chained group the
+// chain's header and seal are already in data.
 func completeFrame(data []byte, room int, flags byte, block uint32, at time.Time, age uint64) (begin int) {
 	begin = room - groupHead
 	if flags&chained != 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxPiece is the size from which on what gathers makes another group.
+// maxPiece is the size at which the gathering batch begins another group.
 const maxPiece = 128 << 10
 
 // keepPiece is the largest buffer that is kept for reuse, in bytes.
@@ -19,7 +19,7 @@ type batch struct {
 	pieces  []*piece
 	room    []*piece        // emptied, for reuse
 	claims  int             // of all pieces
-	waiting *followers      // nil if nobody does
+	waiting *followers      // nil without waiting callers
 	told    [][]func(error) // by lane
 	tells   int             // of all lanes
 	flushed bool            // its callbacks wait for it to be written
@@ -27,7 +27,7 @@ type batch struct {
 
 // A piece is a group that gathers.
 type piece struct {
-	data    []byte // room for what stands before the records, and the records
+	data    []byte // space for the header, and the records
 	block   uint32
 	begins  bool // the block
 	claims  int
@@ -39,7 +39,7 @@ type piece struct {
 
 // Followers wait until the batch their claims are in is written.
 type followers struct {
-	turn  chan struct{} // who receives a value writes the batch; it is closed when that is done
+	turn  chan struct{} // the receiver of a value writes the batch; closed after the write
 	err   error         // of writing it, final when turn is closed
 	count int           // guarded by Log.mu
 }
@@ -100,7 +100,7 @@ func (l *Log) piece() *piece {
 	return p
 }
 
-// beginBlock has what gathers from now on be in a new block.
+// beginBlock begins a new block for the records from now on.
 func (l *Log) beginBlock() {
 	l.block++
 	l.blockBytes, l.roll = 0, false
@@ -148,8 +148,8 @@ type Entry interface {
 	AppendTo(dst []byte, to Place) []byte
 }
 
-// Add takes an entry. It is written by who calls [Log.Keep], or soon. A log that
-// is closed takes none, and reports false.
+// Add adds an entry. It is written by a call of [Log.Keep], or soon. Add reports false
+// if the log is closed.
 func (l *Log) Add(e Entry) bool {
 	l.mu.Lock()
 	if l.closed {
@@ -180,8 +180,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Enqueue adds a claim to the batch that gathers. It is written when somebody
-// calls Flush, Keep or [Log.Claim].
+// Enqueue adds a claim to the batch that gathers. It is written by a call of Flush,
+// Keep or [Log.Claim].
 func (l *Log) Enqueue(c commands.Claim, done func(error)) {
 	if err := l.enqueue(&c, done); err != nil {
 		done(err)
@@ -205,7 +205,7 @@ func (l *Log) enqueue(c *commands.Claim, done func(error)) error {
 	return nil
 }
 
-// takes says why a claim cannot be taken.
+// takes returns the error of a claim that cannot be accepted.
 func (l *Log) takes(c *commands.Claim) error {
 	if len(c.Principal) > maxText || len(c.RequestID) > maxText {
 		return protocol.Errorf(protocol.PayloadTooLarge, "the claim of request %.64q is too large", c.RequestID)
@@ -232,27 +232,25 @@ func (l *Log) Flush() {
 		go l.leadAlone()
 	default:
 		l.writing = true
-		_ = l.lead() // unlocks; they are told
+		_ = l.lead() // unlocks; the callbacks get the error
 		return
 	}
 	l.mu.Unlock()
 }
 
-// Keep returns when the entries that were added before are written. If that
-// fails they wait for the next write, and the log says so. It may be called with
-// locks held that those who enqueued claims need: they are told by another
-// goroutine.
+// Keep returns when the entries added before are written. If that fails they wait for
+// the next write, and an error is logged. It may be called with locks held that the
+// callbacks of claims need: these run on another goroutine.
 func (l *Log) Keep() {
 	if want := l.taken.Load(); l.kept.Load() >= want || l.failing.Load() {
-		return // nearly always: many things leave
+		return // the usual case, since Keep is called for every outgoing message
 	}
 	l.mu.Lock()
 	l.keep()
 	l.mu.Unlock()
 }
 
-// keep is Keep, with l.mu locked before and after, and whatever has failed
-// before.
+// keep is Keep with l.mu locked before and after, also after earlier failures.
 func (l *Log) keep() {
 	want, failures := l.taken.Load(), l.failures
 	for l.kept.Load() < want && l.failures == failures {
@@ -266,8 +264,8 @@ func (l *Log) keep() {
 	}
 }
 
-// Settle returns when the entries that were added before are written, however
-// often that fails first.
+// Settle returns when the entries added before are written. It repeats failed writes
+// until ctx ends.
 func (l *Log) Settle(ctx context.Context) error {
 	want := l.taken.Load()
 	for {

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 )
 
-// Ids of requests and traces mostly are UUIDs or 32 hexadecimal digits, in
-// lower case: then 16 bytes do. An id is a byte that says which, and its bytes;
-// of any other text the length comes first.
+// Ids of requests and traces mostly are UUIDs or 32 hexadecimal digits, in lower case:
+// these are stored in 16 bytes. An encoded id is a byte with its form, and its bytes;
+// any other text is preceded by its length.
 const (
 	idText byte = iota
 	idUUID
@@ -59,7 +59,7 @@ var digits = func() (values [256]byte) {
 	return values
 }()
 
-// CutID reads an id, and returns what follows it.
+// CutID reads an id, and returns the rest.
 func CutID(data []byte) (id string, rest []byte, ok bool) {
 	if len(data) == 0 {
 		return "", nil, false
@@ -85,7 +85,7 @@ func CutID(data []byte) (id string, rest []byte, ok bool) {
 	return string(text[:]), data[idSize:], true
 }
 
-// CutUvarint reads a number, and returns what follows it.
+// CutUvarint reads a number, and returns the rest.
 func CutUvarint(data []byte) (n uint64, rest []byte, ok bool) {
 	n, size := binary.Uvarint(data)
 	if size <= 0 {
@@ -94,7 +94,7 @@ func CutUvarint(data []byte) (n uint64, rest []byte, ok bool) {
 	return n, data[size:], true
 }
 
-// CutText reads a text after its length, and returns what follows it.
+// CutText reads a text after its length, and returns the rest.
 func CutText(data []byte) (text, rest []byte, ok bool) {
 	n, data, ok := CutUvarint(data)
 	if !ok || n > uint64(len(data)) {

@@ -13,8 +13,8 @@ import (
 // their own hashes and seals.
 const importedMagic = "aba1"
 
-// importedRange is the sequence of the first entry of an imported group and
-// their number, as it says.
+// importedRange returns the sequence of the first entry of an imported group and the
+// number of entries, from its header.
 func importedRange(group []byte) (first, count uint64) {
 	const head = len(importedMagic) + 8 + 8 + 8 + 32 + 4
 	if len(group) < head || !bytes.HasPrefix(group, []byte(importedMagic)) {
@@ -35,8 +35,8 @@ func (l *Log) HasEntries() bool {
 	return false
 }
 
-// Import appends a block as it is: one of another log, or groups of an earlier version's
-// trail. The log must have no other writer meanwhile.
+// Import appends a block unchanged: a block of another log, or groups of an earlier
+// version's trail. The log must have no other writer meanwhile.
 func (l *Log) Import(parts [][]byte) error {
 	if l.reader {
 		return errors.New("evidence: the log is open to be read only")
@@ -80,8 +80,7 @@ func (l *Log) Import(parts [][]byte) error {
 	return nil
 }
 
-// noteRead notes groups that were written elsewhere. Their contents are known only by
-// reading them.
+// noteRead adds groups of another writer to the index, by reading their contents.
 func (l *Log) noteRead(s *segment, data []byte) {
 	for g, damage := range Groups(data) {
 		if damage != nil {

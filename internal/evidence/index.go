@@ -56,8 +56,8 @@ func (s *segment) noteGroup(begins bool, size int64, first, entries uint64, at i
 	}
 }
 
-// A filter is a Bloom filter of what the entries of a block are about. A nil
-// one excludes nothing.
+// A filter is a Bloom filter of the marked texts of a block's entries. A nil one
+// excludes nothing.
 type filter [4 << 10]byte
 
 // markOf is the mark of a text in filters.
@@ -89,9 +89,9 @@ func (f *filter) has(mark uint64) bool {
 	return true
 }
 
-// An index file is the magic, a CRC-32C of all behind it, the size of the
-// segment, the age until which its claims are of use, the number of blocks, what
-// is known of each, and a filter for each. A filter of ones excludes nothing.
+// An index file is the magic, a CRC-32C of all behind it, the size of the segment, the
+// age until which its claims are valid, the number of blocks, the blockInfo of each,
+// and a filter for each. A filter of ones excludes nothing.
 const indexMagic = "abx1"
 
 const (
@@ -123,7 +123,7 @@ func (s *segment) encodeIndex() []byte {
 
 var errNoIndex = errors.New("not the index of this segment")
 
-// decodeIndex takes what an index says of a segment of a size.
+// decodeIndex applies the index of a segment of a size.
 func (s *segment) decodeIndex(data []byte, size int64) error {
 	if len(data) < indexHead || string(data[:len(indexMagic)]) != indexMagic ||
 		crc32.Checksum(data[len(indexMagic)+4:], castagnoli) != binary.LittleEndian.Uint32(data[len(indexMagic):]) {

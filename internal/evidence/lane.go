@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// A lane tells those who enqueued that their claims are written. All claims of
-// one principal are in one lane, where one goroutine at a time tells, in the
-// order they were written: what a caller asked for first goes on first,
-// whichever goroutine wrote for it. Lanes are told side by side.
+// A lane runs the callbacks of written claims. All claims of one principal are in one
+// lane, where one goroutine at a time runs the callbacks, in the order of writing: so
+// the requests of a caller continue in their order, whichever goroutine wrote them.
+// Lanes run side by side.
 type lane struct {
 	mu      sync.Mutex
 	telling bool // a goroutine will run the callbacks in the queue
@@ -35,14 +35,14 @@ func (l *Log) laneOf(principal string) int {
 	return int(maphash.String(laneSeed, principal) % uint64(len(l.lanes)))
 }
 
-// tell has done told in a lane.
+// tell adds a callback to a lane.
 func (b *batch) tell(lane int, done func(error)) {
 	b.told[lane] = append(b.told[lane], done)
 	b.tells++
 }
 
-// queueTold queues what those who enqueued a batch are told. It is called in
-// the order of writing, with l.mu locked.
+// queueTold queues the callbacks of a batch. It is called in the order of writing, with
+// l.mu locked.
 func (l *Log) queueTold(b *batch, err error) {
 	for i, list := range b.told {
 		if len(list) == 0 {
@@ -57,9 +57,9 @@ func (l *Log) queueTold(b *batch, err error) {
 	}
 }
 
-// tell sees to it that the callbacks of a batch run. It keeps its goroutine for those
-// queued now: later ones it leaves to another, since a goroutine that flushes has
-// connections to read.
+// tell runs the callbacks of a batch. On its own goroutine it runs only those queued
+// now, and leaves later ones to another, since a goroutine that flushes has connections
+// to read.
 func (l *Log) tell(b *batch) {
 	for i, list := range b.told {
 		lane := &l.lanes[i]
@@ -72,7 +72,7 @@ func (l *Log) tell(b *batch) {
 	}
 }
 
-// tellElsewhere is tell on goroutines of its own, for who holds locks.
+// tellElsewhere is tell on goroutines of its own, for callers that hold locks.
 func (l *Log) tellElsewhere(b *batch) {
 	for i, list := range b.told {
 		lane := &l.lanes[i]

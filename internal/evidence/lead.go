@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxPieces bounds the groups of a batch of those who wait.
+// maxPieces is the greatest number of groups of a batch with waiting callers.
 const maxPieces = 8
 
 // Claim returns when the claim is durable: it will be among the pending ones
@@ -89,7 +89,7 @@ func (l *Log) leadAnd(tell func(*batch)) error {
 	return err
 }
 
-// passOn lets one of those who gathered meanwhile write for them.
+// passOn lets one of the callers that gathered meanwhile write their batch.
 func (l *Log) passOn() {
 	b := l.gathering
 	switch f := b.waiting; {
@@ -104,10 +104,10 @@ func (l *Log) passOn() {
 	}
 }
 
-// leadAlone writes for those who do not wait.
+// leadAlone writes a batch without waiting callers.
 func (l *Log) leadAlone() {
 	l.mu.Lock()
-	_ = l.lead() // they are told
+	_ = l.lead() // the callbacks get the error
 }
 
 // follow waits until the batch of the followers is written, or writes it if it
@@ -137,8 +137,8 @@ func (l *Log) follow(ctx context.Context, f *followers) error {
 	}
 }
 
-// write writes the pieces whose writing failed before, and a batch. Only one
-// goroutine at a time may. What fails is retained but for its claims.
+// write writes the retained pieces of failed writes, and a batch. Only one goroutine at
+// a time may call it. After a failure the pieces are retained without their claims.
 func (l *Log) write(retained []*piece, b *batch) (err error) {
 	began := time.Now()
 	pieces := b.pieces
@@ -176,8 +176,8 @@ func (l *Log) report(err error) {
 	}
 }
 
-// retain keeps the entries and the definitions of pieces that were not written.
-// Later ones count on the definitions.
+// retain keeps the entries and the definitions of pieces that were not written. Later
+// pieces depend on the definitions.
 func (l *Log) retain(pieces []*piece) {
 	kept := make([]*piece, 0, len(pieces))
 	for _, p := range pieces {
@@ -185,7 +185,7 @@ func (l *Log) retain(pieces []*piece) {
 		for rest := p.data[chainedHead:]; len(rest) > 0; {
 			kind, body, left, err := cutRecord(rest)
 			if err != nil {
-				break // never: they were written here
+				break // never: the records were written here
 			}
 			if kind != claimRecord {
 				k.data = appendRecord(k.data, kind, body)

@@ -32,7 +32,7 @@ type end struct {
 	age time.Duration
 }
 
-// load reads what earlier processes have left, and mends it if it may.
+// load reads the segments of earlier processes, and repairs them if it may.
 func (l *Log) load(mend bool) error {
 	files, err := fs.ReadDir(l.root.FS(), ".")
 	if err != nil {
@@ -132,8 +132,8 @@ func (l *Log) loadSegment(s *segment, written time.Time, mend bool) ([]leftClaim
 	return claims, l.mend(s)
 }
 
-// damagedClaims says whether the bridge may go on in spite of damage: where no
-// claim can be of use any more, it may, and verification tells of it.
+// damagedClaims returns the error of damage that may affect valid claims, nil if no
+// claim can be valid any more. Verification reports the damage in any case.
 func (l *Log) damagedClaims(s *segment, written time.Time, err error) error {
 	var newer newerError
 	age := time.Since(written)
@@ -145,8 +145,8 @@ func (l *Log) damagedClaims(s *segment, written time.Time, err error) error {
 	return nil
 }
 
-// scan reads the groups of a segment. It returns its claims, how many bytes at
-// the end are an unfinished write, and the first damage.
+// scan reads the groups of a segment. It returns its claims, the number of bytes of an
+// unfinished write at the end, and the first damage.
 func (l *Log) scan(s *segment, data []byte) (claims []leftClaim, torn int, err error) {
 	var names Names
 	s.blocks, s.filters, s.entries, s.size = nil, nil, 0, 0
@@ -191,9 +191,8 @@ func (s *segment) noteDamage(bytes int) {
 // grown is the age of the log when a group was written.
 func (g *Group) grown() time.Duration { return time.Duration(g.age) * time.Millisecond }
 
-// unfinished reports whether what stands at the end of a segment, with no group
-// behind it, can be a write that was cut short: it is not a group of its full
-// length with other content.
+// unfinished reports whether data at the end of a segment, with no group behind it, can
+// be a write that was cut short: it is not a group of full length with other content.
 func unfinished(data []byte, err error) bool {
 	if errors.As(err, new(newerError)) {
 		return false
@@ -255,7 +254,7 @@ func (l *Log) loadClaims(claims []leftClaim) error {
 	return nil
 }
 
-// remains is for how long a claim is still of use.
+// remains is the remaining lifetime of a claim.
 func (l *Log) remains(c leftClaim, ended end, now time.Time) time.Duration {
 	switch {
 	case c.until <= ended.age || now.Sub(ended.at) >= doubt:
@@ -266,7 +265,7 @@ func (l *Log) remains(c leftClaim, ended end, now time.Time) time.Duration {
 	return l.options.Life // the clock may be ahead
 }
 
-// claimsOf reads the claims of a segment whose index was enough until now.
+// claimsOf reads the claims of a segment of which only the index was read so far.
 func (l *Log) claimsOf(s *segment) ([]leftClaim, error) {
 	info, err := l.root.Stat(s.name())
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 
 // Options configure a [Log]. The zero value is usable.
 type Options struct {
-	// SyncAlways has Claim and Keep return only when the disk has what they
-	// are about.
+	// SyncAlways has Claim and Keep return only when the disk has their data.
 	SyncAlways bool
 
 	// Life is the time that a claim may matter at most: the longest timeout of a
@@ -27,9 +26,8 @@ type Options struct {
 	// kept that long. Default 12 min.
 	Life time.Duration
 
-	// MaxClaims bounds the segments with claims that are of use, in bytes;
-	// default 4 GiB. When they would take more, claiming fails with 5001 until
-	// some have expired.
+	// MaxClaims is the greatest size of the segments with valid claims, in bytes;
+	// default 4 GiB. Beyond it claiming fails with 5001 until some claims have expired.
 	MaxClaims int64
 
 	// SegmentBytes is the size from which on a segment is ended, default 64
@@ -40,7 +38,7 @@ type Options struct {
 	// are shipped one by one.
 	GroupBlocks bool
 
-	// AcceptLoss has Open go on where claims were damaged.
+	// AcceptLoss has Open succeed in spite of damaged claims.
 	AcceptLoss bool
 
 	Log        *slog.Logger
@@ -83,7 +81,7 @@ type Chain interface {
 	Header(header []byte, entries int)
 	// Seal returns the seal of that group; the sealed bytes include its header.
 	Seal(sealed []byte) [SealSize]byte
-	// Stored says that the group is in the log: the next one follows it.
+	// Stored is called when the group is in the log: the next one follows it.
 	Stored(entries int)
 }
 
@@ -102,7 +100,7 @@ type Log struct {
 	claimed atomic.Int64 // of them in segments with claims that are of use
 	waiting atomic.Int64 // bytes of entries that are not written
 	taken   atomic.Uint64
-	kept    atomic.Uint64 // of the entries taken, those that are written
+	kept    atomic.Uint64 // number of written entries
 
 	mu        sync.Mutex
 	closed    bool
@@ -110,7 +108,7 @@ type Log struct {
 	writing   bool // a goroutine writes, and will see to the batch that gathers meanwhile
 	gathering *batch
 	spare     *batch
-	retained  []*piece   // whose writing failed, to be written first
+	retained  []*piece   // pieces of failed writes, to be written first
 	failures  uint64     // of writes
 	wake      *sync.Cond // a write has ended
 	lanes     []lane
@@ -118,15 +116,15 @@ type Log struct {
 	calls     sync.WaitGroup
 	scratch   []byte
 
-	// Of what gathers, guarded by mu.
+	// The state of the gathering batch, guarded by mu.
 	block      uint32 // the current one
 	blockBytes int    // that it has so far
 	claimNames dictionary
 	entryNames dictionary
 	roll       bool // the active segment is to be ended
 
-	// Of whoever writes.
-	active *segment // nil if none could be made
+	// The state of the writer.
+	active *segment // nil if it could not be made
 
 	left    []commands.Claim // by an earlier process and still valid at Open
 	failing atomic.Bool      // the last write did
@@ -145,9 +143,8 @@ var (
 	_ commands.ClaimQueue = (*Log)(nil)
 )
 
-// Open opens the log in a folder, which is made if it is not there, and reads
-// the claims that an earlier process left. No other process may have it open:
-// that is for the caller to make sure of.
+// Open opens the log in a folder, which it creates if missing, and reads the claims of
+// earlier processes. The caller must ensure that no other process has the log open.
 func Open(dir string, options Options) (_ *Log, err error) {
 	l, err := prepare(dir, options)
 	if err != nil {
@@ -211,16 +208,16 @@ func OpenReader(dir string) (*Log, error) {
 	return l, nil
 }
 
-// Chain says who chains and seals groups of entries. It is called once, before
-// any are added.
+// Chain sets the chain of groups of entries. Call it once, before any entry is added.
 func (l *Log) Chain(c Chain) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.chain = c
 }
 
-// Close waits for the claims under way, refuses others with 5002, writes what
-// waits and closes the files. What cannot be written is lost, and said so.
+// Close waits for the claims under way, refuses others with 5002, writes the waiting
+// entries and closes the files. Entries that cannot be written are lost, with an error
+// in the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	again := l.closed
@@ -261,7 +258,7 @@ func (l *Log) Pending(yield func(commands.Claim) bool) {
 	}
 }
 
-// older is the age of the log, by a clock that nobody sets.
+// older is the age of the log, by the monotonic clock.
 func (l *Log) older(now time.Time) time.Duration { return l.age + now.Sub(l.began) }
 
 // until is the time when a claim that expires has done so by the age of the log.
@@ -278,8 +275,8 @@ func (l *Log) Failing() bool { return l.failing.Load() }
 // probeEvery is the interval at which [Log.Check] writes at most.
 const probeEvery = time.Second
 
-// Check says why claims cannot be written, nil if they can as far as is known.
-// After a failure it writes one that has expired, to find out.
+// Check returns the reason why claims cannot be written, nil if no failure is known.
+// After a failure it probes the disk with an expired claim.
 func (l *Log) Check() error {
 	if !l.failing.Load() {
 		return nil
@@ -289,7 +286,7 @@ func (l *Log) Check() error {
 		_ = l.Claim(context.Background(), commands.Claim{Principal: "bridge", RequestID: "probe", Expires: now})
 	}
 	if l.failing.Load() {
-		return protocol.Errorf(protocol.StoreUnavailable, "claims cannot be written to disk: what acts on the world is refused")
+		return protocol.Errorf(protocol.StoreUnavailable, "claims cannot be written to disk: commands that act on the world are refused")
 	}
 	return nil
 }

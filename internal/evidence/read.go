@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// Bounds say what a log holds: blocks numbered from First to Last, none if Last
-// < First.
+// Bounds are the bounds of a log: it holds blocks First to Last, none if Last < First.
 type Bounds struct {
 	First, Last uint64
 	Bytes       uint64
 }
 
-// Bounds are the numbers of the first and the last block, and the bytes of the log.
+// Bounds returns the numbers of the first and the last block, and the bytes of the log.
 func (l *Log) Bounds(context.Context) (Bounds, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +88,8 @@ func (l *Log) Read(ctx context.Context, f func(number uint64, block []byte) erro
 	return nil
 }
 
-// BySeq finds the number of the first block whose last entry is not before a
-// sequence, one behind the last block if there is none.
+// BySeq returns the number of the first block whose last entry is not before a
+// sequence, the number behind the last block if there is none.
 func (l *Log) BySeq(seq uint64) uint64 {
 	return l.find(func(b *blockInfo) bool { return b.last >= seq })
 }
@@ -115,16 +114,16 @@ func (l *Log) find(wanted func(*blockInfo) bool) uint64 {
 	return next
 }
 
-// A Finder says which blocks need not be read because no entry in them has all
-// of the marked texts. It is good for one query.
+// A Finder excludes blocks in which no entry has all of the marked texts. It serves one
+// query.
 type Finder struct {
 	log   *Log
 	marks []uint64
-	of    *segment // whose filters these are
+	of    *segment // segment of data, its filters
 	data  []byte
 }
 
-// Finder looks for blocks whose entries have texts.
+// Finder returns a finder of blocks with entries that have all texts.
 func (l *Log) Finder(texts ...string) *Finder {
 	f := &Finder{log: l}
 	for _, text := range texts {
@@ -169,8 +168,8 @@ func (f *Finder) in(blooms *filter) bool {
 	return true
 }
 
-// Trim forgets the segments all of whose blocks are before a number and whose
-// claims have expired.
+// Trim removes the segments all of whose blocks are before a number and whose claims
+// have expired.
 func (l *Log) Trim(_ context.Context, before uint64) error {
 	now := l.older(time.Now())
 	for {
@@ -191,8 +190,7 @@ func (l *Log) Trim(_ context.Context, before uint64) error {
 	}
 }
 
-// Kept is the number of the first block that Trim would keep, if it is told to
-// forget those before a number.
+// Kept is the number of the first block that would remain after Trim with a number.
 func (l *Log) Kept(before uint64) uint64 {
 	now := l.older(time.Now())
 	l.mu.Lock()

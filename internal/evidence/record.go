@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
-// A record is its kind, the length of its body, and the body. The body of a
-// definition is its number and what it stands for.
+// A record is its kind, the length of its body, and the body. The body of a definition
+// is its number and its text.
 const (
 	claimDefinition byte = iota + 1
 	claimRecord
@@ -19,7 +19,8 @@ const (
 	entryRecord
 )
 
-// maxText bounds principal and request id of a claim each, in bytes.
+// maxText is the greatest length of the principal and of the request id of a claim, in
+// bytes.
 const maxText = math.MaxUint16
 
 var errBadRecord = errors.New("not a record")
@@ -72,17 +73,17 @@ func uvarintSize(n uint64) int {
 	return size
 }
 
-// Names are the definitions that were read of a block.
+// Names are the definitions read from a block so far.
 type Names struct {
 	block         uint32
 	known         bool
 	claims, entry map[uint64][]byte
 }
 
-// Name is the name that a number stands for in entries, nil if that is not known.
+// Name is the text of a number in entries, nil if it is not known.
 func (n *Names) Name(number uint64) []byte { return n.entry[number] }
 
-// follow has the names go on with a group: of another block nothing is known.
+// follow prepares the names for the next group: those of another block are dropped.
 func (n *Names) follow(g *Group) {
 	if g.Begins || !n.known || n.block != g.Block {
 		*n = Names{block: g.Block, known: true, claims: make(map[uint64][]byte), entry: make(map[uint64][]byte)}
@@ -141,8 +142,9 @@ func (g *Group) Entries(names *Names, f func(body []byte)) error {
 	return g.visit(names, visitor{entry: f})
 }
 
-// A claim is the numbers of its principal and of what its hash has besides the
-// digest, the digest, the expiry, and the request id up to the end.
+// appendClaim appends the record of a claim: the numbers of its principal and of the
+// part of its hash behind the digest, the digest, the expiry, and the request id up to
+// the end.
 func (d *dictionary) appendClaim(dst, scratch []byte, c *commands.Claim) (out, body []byte) {
 	scratch = append(scratch[:0], c.Principal...)
 	who, dst := d.number(dst, scratch)

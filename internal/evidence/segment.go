@@ -25,7 +25,7 @@ type segment struct {
 	filters []*filter // of the blocks; nil where they are in the index, and of one that excludes nothing
 	entries uint64
 	damaged int    // bytes
-	found   uint32 // number of the block of the last group that was read, as it says
+	found   uint32 // number of the block in the last group that was read
 
 	// size is the length of the acknowledged bytes. If torn is set, the file may be
 	// longer, by the rest of a failed write.
@@ -92,8 +92,8 @@ func (s *segment) length() int64 {
 	return b.offset + b.size
 }
 
-// append adds a group after the last that was acknowledged. When it fails,
-// the file is cut back to there, now or before anything else is written.
+// append adds a group after the last acknowledged one. After a failure the file is
+// truncated to its old size, now or before the next write.
 func (s *segment) append(frame []byte, sync bool) error {
 	s.torn = true
 	_, err := s.file.WriteAt(frame, s.size)
@@ -109,7 +109,7 @@ func (s *segment) append(frame []byte, sync bool) error {
 	return nil
 }
 
-// repair cuts off what a failed write may have left.
+// repair truncates the remains of a failed write.
 func (s *segment) repair() error {
 	if !s.torn {
 		return nil

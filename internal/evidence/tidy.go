@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// linger is the time that entries without a waiting caller wait for others, and that
-	// written bytes may not be on disk.
+	// linger is the time for which entries without a waiting caller wait for others,
+	// and within which written bytes are synced to disk.
 	linger = 50 * time.Millisecond
-	// retry is the time to wait until what failed is tried again.
+	// retry is the pause before a failed write is repeated.
 	retry     = 50 * time.Millisecond
 	lastRetry = 2 * time.Second
 	// tidyEvery is the interval at which expired segments are looked for.
 	tidyEvery = 10 * time.Second
 )
 
-// tend writes what nobody waits for, has the disk take it, closes segments when
-// they are finished and removes those with nothing but expired claims.
+// tend writes the entries without a waiting caller, syncs them to disk, closes finished
+// segments and removes those with only expired claims.
 func (l *Log) tend() {
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
@@ -135,8 +135,8 @@ func (l *Log) finishActive() {
 	signal(l.untidy)
 }
 
-// tidy closes finished segments, removes those at the beginning that hold
-// nothing but expired claims, and sums up what claims take.
+// tidy closes finished segments, removes those at the beginning with only expired
+// claims, and sums up the size of claims.
 func (l *Log) tidy(now time.Time) {
 	l.mu.Lock()
 	all := slices.Clone(l.segments)

@@ -44,8 +44,8 @@ func (s *Service) Answer(topic string, who *protocol.Principal, replies *protoco
 	}
 }
 
-// answeredAsUsual takes a successful answer to an open request, of an agent that answered
-// in the same form before. It reports false for all else.
+// answeredAsUsual handles a successful answer to an open request, from an agent that
+// answered in the same form before. It reports false for all other messages.
 func (s *Service) answeredAsUsual(agent protocol.AgentID, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte) bool {
 	if replies == nil {
 		return false
@@ -76,7 +76,7 @@ func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payloa
 	case e == nil && err != nil:
 		s.drop(dropMalformed, "", err.Error())
 		s.complain(Sender{Line: line}, Unreadable, "it does not tell what it answers: "+err.Error())
-		return false // the caller tells the sender the error
+		return false // the caller returns the error to the sender
 	case e == nil:
 		s.unasked(Sender{Line: line}, &message)
 	case e.Agent == nil || !e.Agent.BelongsTo(who) || e.line != line && !s.opts.Directory.Answers(line, e.Agent.Key()):
@@ -87,8 +87,8 @@ func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payloa
 	return true
 }
 
-// unasked drops what nobody waits for: an answer that comes too late or twice,
-// or under an id that was never that of a request.
+// unasked drops an answer without an open request: it is late, repeated, or has an
+// unknown id.
 func (s *Service) unasked(from Sender, m *protocol.Envelope) {
 	s.drop(dropUnknown, string(from.ID), m.ID())
 	if m.Event != nil { // progress that crossed the end of its request
@@ -124,13 +124,13 @@ func (s *Service) hear(e *exchange, m protocol.Envelope, err error) {
 	}
 }
 
-// unreadable ends an exchange whose answer makes no sense.
+// unreadable ends an exchange with an invalid answer.
 func (s *Service) unreadable(e *exchange, reason string) {
 	s.complain(Sender{Agent: e.Agent}, Unreadable, reason)
 	s.exchanges.end(e, outcome{failure: e.target().garbled(reason)})
 }
 
-// complain has the directory tell the operator of an agent.
+// complain reports a mistake of an agent to the directory, for its operator.
 func (s *Service) complain(from Sender, what Mistake, reason string) {
 	s.opts.Directory.Complain(from, what, plain(reason))
 }

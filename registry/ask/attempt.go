@@ -61,13 +61,13 @@ func (a *attempt) follow(ctx context.Context) {
 // Ended gives the attempt up because its context has ended.
 func (a *attempt) Ended() { a.service.exchanges.end(&a.exchange, outcome{}) }
 
-// event passes on what the agent says before it answers.
+// event passes on an event of the agent before its answer.
 func (a *attempt) event(name string, data []byte) {
 	a.request.Call.Emit(name, json.RawMessage(bytes.Clone(data)))
 }
 
-// hear takes the end of the exchange. A panic of the listener does not reach
-// whoever brings it.
+// hear handles the end of the exchange. A panic of the listener does not reach the
+// goroutine that brings the end.
 func (a *attempt) hear(o outcome) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -134,7 +134,7 @@ func (s *Service) send(a *attempt) *failure {
 	return nil
 }
 
-// wayOf is the way to the peer of an attempt whose exchange is open.
+// wayOf returns the way to the peer of an attempt with an open exchange.
 func (s *Service) wayOf(a *attempt) (w Way, ok bool) {
 	if a == &a.request.first {
 		if guide, ok := a.request.Callee.(Guide); ok {

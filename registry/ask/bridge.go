@@ -12,19 +12,20 @@ import (
 )
 
 // Others are the other bridges of a cluster. A request to an agent that is connected to
-// one of them is handed to it, and it hands back the agent's answers.
+// one of them is handed to that bridge, which hands back the agent's answers.
 type Others interface {
-	// Say gives a message to [Service.Said] of a bridge, once and in order. It
-	// reports false if that is not there.
+	// Say passes a message to [Service.Said] of a bridge, once and in order. It reports
+	// false if the bridge is not reachable.
 	Say(to Bridge, message []byte) bool
-	// Asker is the bridge that waits for the answer to a request, as its id tells.
+	// Asker returns the bridge that waits for the answer to a request, by the id of the
+	// request.
 	Asker(id string) (b Bridge, ok bool)
 }
 
-// Kinds of what bridges say to each other about requests.
+// The kinds of messages between bridges about requests.
 const (
 	saidRequest byte = iota + 1 // a requestHead, and the envelope for the agent
-	saidAnswer                  // an answerHead, and what the agent said
+	saidAnswer                  // an answerHead, and the agent's message
 	saidMissed                  // a missedHead: the request of that id did not get to its agent
 )
 
@@ -43,7 +44,7 @@ type requestHead struct {
 // An answerHead is the header of an answer that is handed back. The bridge that the agent
 // is connected to vouches for the sender.
 type answerHead struct {
-	Agent       protocol.AgentID `json:"agent,omitempty"` // on whose topic it came, "" over a line
+	Agent       protocol.AgentID `json:"agent,omitempty"` // agent of the topic, "" over a line
 	Over        []AgentKey       `json:"over,omitempty"`  // the agents that may have been asked over the line
 	Who         protocol.Party   `json:"who"`
 	Correlation string           `json:"correlation,omitempty"`
@@ -87,8 +88,8 @@ func (s *Service) handOver(ctx context.Context, e *exchange, to Bridge, d *deliv
 	}, d.envelope.Append(nil)))
 }
 
-// handBack gives what an agent said to the bridge that waits for it, if that is
-// another one. An answer is about a request by its id, or else by its Correlation
+// handBack passes a message of an agent to the bridge that waits for it, if that is
+// another one. An answer refers to its request by the id, or else by the Correlation
 // Data.
 func (s *Service) handBack(id, correlation string, head answerHead, payload []byte) bool {
 	for _, about := range []string{id, correlation} {
@@ -103,8 +104,8 @@ func (s *Service) handBack(id, correlation string, head answerHead, payload []by
 	return false
 }
 
-// Said takes what another bridge says. It keeps nothing of it, and reports false
-// for what makes no sense.
+// Said handles a message of another bridge. It does not retain the message, and reports
+// false if it is invalid.
 func (s *Service) Said(from Bridge, message []byte) bool {
 	kind, head, rest, ok := cut(message)
 	if !ok {
@@ -135,8 +136,8 @@ func (s *Service) Said(from Bridge, message []byte) bool {
 	return true
 }
 
-// handed sends a request of another bridge to an agent that is connected to this
-// one. It is told when the agent is not.
+// handed sends a request of another bridge to an agent that is connected to this one.
+// If the agent is not, it informs the other bridge.
 func (s *Service) handed(from Bridge, h *requestHead, envelope []byte) {
 	key := AgentKey{h.Space, h.Agent}
 	delivered, queued := false, false
@@ -171,7 +172,7 @@ func (s *Service) deliverHere(e *exchange, d *delivery) (delivered, queued bool)
 	return delivered, !delivered && w.Topics.Request != ""
 }
 
-// handedBack takes what an agent said that is connected to another bridge.
+// handedBack handles a message of an agent that is connected to another bridge.
 func (s *Service) handedBack(h *answerHead, payload []byte) {
 	message, err := protocol.ViewReply(payload, s.opts.Limits)
 	e := s.exchanges.answered([]byte(message.ID()), []byte(h.Correlation))
@@ -197,7 +198,7 @@ func (h *answerHead) answers(e *exchange) bool {
 	return slices.Contains(h.Over, e.Agent.Key())
 }
 
-// senderOf is the agent that has sent an answer, as far as it is known.
+// senderOf returns the agent that has sent an answer, if it is known.
 func (s *Service) senderOf(h *answerHead) Sender {
 	if a, ok := s.opts.Directory.Agent(AgentKey{h.Who.Space, h.Agent}); ok && a.IsOf(h.Who) {
 		return Sender{Agent: a}
@@ -213,7 +214,7 @@ func (s *Service) missed(from Bridge, h *missedHead) {
 	if e == nil {
 		return
 	}
-	if w, ok := e.waiter.(interface{ undelivered() }); ok { // the wait goes on
+	if w, ok := e.waiter.(interface{ undelivered() }); ok { // a durable request stays open
 		w.undelivered()
 		return
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// callerMarks tell agents whose calls belong together, so that an agent can
-// share its work among callers, without telling them who its callers are.
+// callerMarks are pseudonyms of callers for agents: an agent can share its work fairly
+// among callers without learning their identities.
 type callerMarks struct{ seed maphash.Seed }
 
 func newCallerMarks() callerMarks { return callerMarks{maphash.MakeSeed()} }
 
-// sender is the sender of a request to an agent: the bridge or, of an agent that is
-// told, who calls, as KIND/ID. No id has a slash.
+// sender is the sender id in a request to an agent: that of the bridge or, for an agent
+// that may see its callers, KIND/ID of the caller. No id has a slash.
 func (s *Service) sender(to AgentKey, who protocol.Party) string {
 	if who.Kind == "" || s.opts.Tells == nil || !s.opts.Tells(to) {
 		return s.opts.BridgeID
@@ -22,9 +22,8 @@ func (s *Service) sender(to AgentKey, who protocol.Party) string {
 	return protocol.FitSender(string(who.Kind) + "/" + who.ID)
 }
 
-// of is the mark of a principal's calls: the same for as long as the bridge
-// runs, "" for those of an administrator, of anybody under --dev and of the
-// bridge itself.
+// of is the mark of a principal's calls, constant as long as the bridge runs. It is ""
+// for administrators, for all principals under --dev and for the bridge itself.
 func (m callerMarks) of(who *protocol.Principal) string {
 	if who == nil || who.Unbounded() || who.Kind == protocol.KindBridge {
 		return ""

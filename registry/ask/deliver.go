@@ -14,14 +14,14 @@ import (
 type delivery struct {
 	envelope protocol.Request
 	raw      []byte        // the envelope as another bridge has written it, nil for one of this bridge
-	expiry   time.Duration // how long it is worth delivering
+	expiry   time.Duration // time within which delivery makes sense
 	caller   string        // the mark of the caller, "" without one
 	again    bool          // running it twice is as good as once
 	parent   string        // its trace context, if another bridge has it; else that of the context
 	notice   bool          // nothing more is expected of it
 }
 
-// wayTo is the way to a peer; ok is whether there is one.
+// wayTo returns the way to a peer; ok reports whether there is one.
 func (s *Service) wayTo(p Peer) (w Way, ok bool) {
 	if p.Agent == nil {
 		return Way{Endpoints: p.Endpoints}, true
@@ -39,8 +39,8 @@ func (s *Service) wayOrSession(p Peer) Way {
 	return w
 }
 
-// deliver sends a request by a way. It does not wait: the end of the exchange tells the
-// outcome. It reports whether a peer that is connected gets it.
+// deliver sends a request by a way. It does not wait: the outcome comes with the end of
+// the exchange. It reports whether a connected peer gets the request.
 func (s *Service) deliver(ctx context.Context, e *exchange, w Way, d *delivery) (bool, error) {
 	switch {
 	case w.Bridge != Bridge{}:

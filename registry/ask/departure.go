@@ -5,31 +5,31 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Unregistered ends what an agent was asked, since it is not registered any more.
+// Unregistered ends the open requests to an agent that is not registered any more.
 func (s *Service) Unregistered(key AgentKey) {
 	s.exchanges.endSome(key, gone("unregistered"), func(*exchange) bool { return true })
 }
 
-// Barred ends what an agent was asked, since it may not be asked any more. err
-// says why.
+// Barred ends the open requests to an agent that may not get requests any more; err is
+// the reason.
 func (s *Service) Barred(key AgentKey, err *protocol.Error) {
 	s.exchanges.endSome(key, func(t target) *failure { return t.banned(err).left() }, func(*exchange) bool { return true })
 }
 
-// Offline ends what an agent was asked, since nothing is heard of it any more.
-// Where an endpoint is being called it is the call that tells. It may be called
-// with locks of the directory held.
+// Offline ends the open requests to an agent that has gone silent, except for calls of
+// endpoints, whose own outcome counts. It may be called with locks of the directory
+// held.
 func (s *Service) Offline(key AgentKey, reason string) {
 	s.exchanges.endSome(key, gone(reason), func(e *exchange) bool { return e.hangUp == nil })
 }
 
-// Departed ends what an agent was asked over its connections with one bridge, which
+// Departed ends the requests to an agent over its connections with one bridge, which
 // have ended. It may be called with locks of the directory held.
 func (s *Service) Departed(key AgentKey, at Bridge, reason string) {
 	s.exchanges.endSome(key, gone(reason), func(e *exchange) bool { return e.bridge == at && e.hangUp == nil })
 }
 
-// HungUp ends what an agent was asked over a line that has ended.
+// HungUp ends the requests to an agent over a line that has ended.
 func (s *Service) HungUp(line commands.Line, key AgentKey, reason string) {
 	s.exchanges.endSome(key, gone(reason), func(e *exchange) bool { return e.line == line })
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Directory knows the agents and the skills. Its methods do not block, and do
-// not call the [Service].
+// A Directory holds the agents and the skills. Its methods do not block, and do not
+// call the [Service].
 type Directory interface {
 	// Agent finds a registered agent.
 	Agent(key AgentKey) (a Agent, ok bool)
@@ -16,7 +16,7 @@ type Directory interface {
 	Way(key AgentKey) (w Way, ok bool)
 	// WayHere is the way of requests to an agent that is connected to this bridge.
 	WayHere(key AgentKey) (w Way, ok bool)
-	// AskedOver lists the agents that may have been asked over a line.
+	// AskedOver lists the agents that may have requests over a line.
 	AskedOver(line commands.Line) []AgentKey
 	// Answers reports whether an agent is served over a line.
 	Answers(line commands.Line, key AgentKey) bool
@@ -27,7 +27,7 @@ type Directory interface {
 	// CheckResult returns the fault of the result of a capability, best as an
 	// [InvalidResult]. Results of a capability that is gone are not checked.
 	CheckResult(c CapabilityKey, result json.RawMessage) error
-	// Complain is told what an agent did wrong, with the reason in words.
+	// Complain records a mistake of an agent, with a text of the reason.
 	Complain(from Sender, what Mistake, reason string)
 }
 
@@ -47,7 +47,7 @@ type CapabilityKey struct {
 // An Agent can be asked. It is immutable.
 type Agent interface {
 	Key() AgentKey
-	// BelongsTo reports whether the agent's connections are made by who.
+	// BelongsTo reports whether who is the principal of the agent's connections.
 	BelongsTo(who *protocol.Principal) bool
 	// IsOf is BelongsTo for a party.
 	IsOf(party protocol.Party) bool
@@ -88,21 +88,21 @@ func TopicsOf(topics protocol.Topics, id protocol.AgentID) Topics {
 type Sender struct {
 	Agent Agent // nil if it is not known which
 
-	ID  protocol.AgentID    // on whose topic it was published, "" over a line
-	Who *protocol.Principal // who published it
+	ID  protocol.AgentID    // agent of the topic, "" over a line
+	Who *protocol.Principal // publisher
 
 	Line commands.Line // it came over, nil over MQTT
 }
 
-// A Mistake is something that an agent does wrong with a request.
+// A Mistake is a fault of an agent in handling a request.
 type Mistake string
 
 // The mistakes.
 const (
 	Unreadable   Mistake = "unreadable" // a message of it is no envelope, or one that breaks the rules of envelopes
 	Unasked      Mistake = "unasked"    // it answers under an id that was never that of a request, or an earlier process's
-	Late         Mistake = "late"       // nobody waits for its answer any more
-	Foreign      Mistake = "foreign"    // it answers what another agent was asked
+	Late         Mistake = "late"       // an answer after the end of its request
+	Foreign      Mistake = "foreign"    // an answer to a request to another agent
 	Unfit        Mistake = "unfit"      // its result does not fit the schema of the capability
 	UnknownEvent Mistake = "event"      // it sends an event that is none of the protocol's
 	Silent       Mistake = "silent"     // it does not answer before the deadline

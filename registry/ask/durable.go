@@ -12,14 +12,14 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Durable is an invocation of a skill that outlives connections, the absence
-// of its agent, and the bridge: under the same id it may be sent again, asked
-// about and answered.
+// A Durable is an invocation of a skill that survives the loss of connections, the
+// absence of its agent, and a restart of the bridge: it may be repeated, recalled and
+// answered under the same id.
 type Durable struct {
 	ID         string // of the envelope, the caller's choice
 	Space      protocol.SpaceID
 	Skill      protocol.SkillID
-	Agent      protocol.AgentID // that is asked, "" for an HTTP endpoint
+	Agent      protocol.AgentID // its agent, "" for an HTTP endpoint
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
 	Extension  json.RawMessage // vendor data of the request, nil without any
@@ -32,9 +32,9 @@ type Durable struct {
 	idempotent bool // running it twice is as good as once
 }
 
-// AskDurably sends the invocation, again if it was sent before, and listens for replies.
-// [Left] is heard if no connected agent got it; it may lie in the session of an agent
-// that just went.
+// AskDurably sends the invocation, again if it was sent before, and listens for
+// replies. The listener gets [Left] if no connected agent got it; it may lie in the
+// session of an agent that has just disconnected.
 func (s *Service) AskDurably(d *Durable) {
 	e, ok := s.listen(d)
 	left := time.Until(d.Deadline)
@@ -48,8 +48,8 @@ func (s *Service) AskDurably(d *Durable) {
 	if who.UnmarshalText([]byte(d.Caller)) == nil && d.Agent != "" {
 		envelope.Metadata.SenderID = s.sender(AgentKey{d.Space, d.Agent}, who)
 	}
-	// A dispatch may last longer than a request; what it may not is to be
-	// told a time that no request has.
+	// A dispatch may last longer than a request, but the timeout in its envelope may
+	// not exceed the limit of a request.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
 	envelope.Metadata.Events = true
 	if !s.dispatch(e, &delivery{envelope: envelope, expiry: left, caller: s.callers.ofNamed(d.Caller), again: d.idempotent}) {
@@ -72,8 +72,8 @@ func (s *Service) Drop(id string) {
 	}
 }
 
-// CancelDurable stops listening for an invocation and tells the agent to stop
-// working on it.
+// CancelDurable stops listening for an invocation and asks the agent to stop working on
+// it.
 func (s *Service) CancelDurable(d *Durable, reason string) {
 	e := s.exchanges.find(d.ID)
 	s.Drop(d.ID)
@@ -82,8 +82,8 @@ func (s *Service) CancelDurable(d *Durable, reason string) {
 	}
 }
 
-// listen opens the exchange of an invocation, unless it is open. It reports
-// false if whom the invocation goes to is not registered any more.
+// listen opens the exchange of an invocation, unless it is open. It reports false if
+// the agent or skill of the invocation is not registered any more.
 func (s *Service) listen(d *Durable) (*exchange, bool) {
 	if e := s.exchanges.find(d.ID); e != nil {
 		return e, true
@@ -125,7 +125,8 @@ type durableWaiter struct {
 	durable *Durable
 }
 
-// hear tells how the invocation went on. That the agent is gone does not end it.
+// hear passes the outcome of the invocation to its listener. The absence of the agent
+// does not end it.
 func (w *durableWaiter) hear(o outcome) {
 	if o.abandoned() {
 		return
@@ -145,7 +146,7 @@ func (w *durableWaiter) hear(o outcome) {
 	d.Listener.Hear(Notice{Kind: Answered, Agent: d.Agent, Data: bytes.Clone(o.result)})
 }
 
-// undelivered tells that another bridge did not reach the agent.
+// undelivered reports that another bridge did not reach the agent.
 func (w *durableWaiter) undelivered() {
 	w.durable.Listener.Hear(Notice{Kind: Left, Agent: w.durable.Agent})
 }
@@ -158,13 +159,13 @@ func (w *durableWaiter) event(name string, data []byte) {
 	w.durable.Listener.Hear(n)
 }
 
-// recallPatience is the time that an agent has to say what it knows of an invocation.
+// recallPatience is the time limit of an agent's answer to a recall.
 const recallPatience = 5 * time.Second
 
-// Recall asks the agent for the result of an invocation that was sent before,
-// with the command task.get (docs/protocol.md#an-agents-side-of-a-call). An
-// agent that has the answer sends it again, one that does not know the
-// invocation says so. [Left] is heard where the agent cannot be asked.
+// Recall asks the agent for the result of an invocation that was sent before, with the
+// command task.get (docs/protocol.md#an-agents-side-of-a-call). An agent that has the
+// answer sends it again; one that does not know the invocation answers so. The listener
+// gets [Left] if the agent cannot be asked.
 func (s *Service) Recall(d *Durable) {
 	e, ok := s.listen(d)
 	if !ok || d.Agent == "" { // an endpoint of a skill is not asked for results
@@ -200,11 +201,11 @@ func (r *recall) undelivered() {
 
 func (r *recall) event(string, []byte) {}
 
-// hear makes out what the agent says. A result that is known comes as the answer
-// to the invocation itself.
+// hear interprets the agent's answer to a recall. A known result comes as the answer to
+// the invocation itself.
 func (r *recall) hear(o outcome) {
 	f := o.failure
-	if r.unasked.Load() || f != nil && f.kind == Left { // of which the invocation hears itself
+	if r.unasked.Load() || f != nil && f.kind == Left { // the invocation gets this outcome itself
 		return
 	}
 	n := Notice{Kind: Mute, Agent: r.durable.Agent}
@@ -244,7 +245,7 @@ func number(v any) (int64, bool) {
 	return 0, false
 }
 
-// party is whose share of the calls that nobody waits for it uses up.
+// party is the party whose share of calls without a waiting caller the invocation uses.
 func (d *Durable) party() fair.Party {
 	return fair.Party{Principal: d.Caller, Space: string(d.Space), Privileged: d.Caller == ""}
 }
@@ -252,7 +253,8 @@ func (d *Durable) party() fair.Party {
 // key is the capability that is invoked.
 func (d *Durable) key() CapabilityKey { return CapabilityKey{d.Space, d.Skill, d.Capability} }
 
-// call is the call as those parts see it that work for callers who wait, too.
+// call is the invocation in the form of a call, for code that also serves waiting
+// callers.
 func (d *Durable) call() *commands.Call {
 	return &commands.Call{TraceID: d.TraceID, Priority: d.Priority, Deadline: d.Deadline, Extension: d.Extension}
 }

@@ -67,7 +67,7 @@ func (p *endpointCall) call(ctx context.Context, endpoint string) *failure {
 
 var errNoResponse = errors.New("it is no response")
 
-// answered takes an answer that is one message: the response.
+// answered handles an answer of one message: the response.
 func (p *endpointCall) answered(t target, a httpAnswer) *failure {
 	message, err := protocol.ViewReply(a.body, p.service.opts.Limits)
 	response := message.Response
@@ -89,14 +89,14 @@ func (p *endpointCall) answered(t target, a httpAnswer) *failure {
 	return nil
 }
 
-// hear takes a message of an event stream, about this request or another one
-// that the same agent has.
+// hear handles a message of an event stream, about this request or another one of the
+// same agent.
 func (p *endpointCall) hear(body []byte) {
 	message, err := protocol.ViewReply(body, p.service.opts.Limits)
 	e := p.service.exchanges.find(message.ID())
 	defer e.release()
 	if e == nil && err != nil {
-		e = p.exchange // whose else could it be?
+		e = p.exchange // an unreadable message counts for this request
 	}
 	switch {
 	case e == nil:

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/internal/fair"
 )
 
-// The numbers of calls of endpoints, for which nobody waits, that run at once and
-// that are queued.
+// The greatest numbers of concurrent and of queued calls of endpoints without a waiting
+// caller.
 const (
 	maxEndpointCalls = 64
 	maxWaiting       = 16384
@@ -19,7 +19,7 @@ const (
 // of its own.
 type endpointCalls struct {
 	service *Service
-	places  *fair.Semaphore // of those that nobody waits for
+	places  *fair.Semaphore // of calls without a waiting caller
 	ctx     context.Context // of all of them
 	cancel  context.CancelFunc
 
@@ -40,7 +40,7 @@ func newEndpointCalls(s *Service) *endpointCalls {
 func (p *endpointCalls) start(ctx context.Context, e *exchange, endpoints []string, d *delivery) bool {
 	patience := d.expiry
 	if !e.durable {
-		patience += time.Second // who waits gives up first, and has the agent told
+		patience += time.Second // a waiting caller gives up first, and cancels at the agent
 	}
 	if !p.enter() {
 		return false
@@ -77,7 +77,7 @@ func (p *endpointCalls) enter() bool {
 	return !p.closed
 }
 
-// admit waits for a place for a call that nobody waits for. Without one the
+// admit waits for a place for a call without a waiting caller. Without a place the
 // exchange ends.
 func (p *endpointCalls) admit(ctx context.Context, e *exchange) bool {
 	err := p.places.Acquire(ctx, e.caller, 1)

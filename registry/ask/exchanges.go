@@ -15,7 +15,7 @@ import (
 type exchanges struct {
 	mu      sync.Mutex
 	byID    map[string]*exchange
-	byAgent map[AgentKey]*load // of those that have any
+	byAgent map[AgentKey]*load // of agents with open exchanges
 	turn    uint64             // breaks ties between equally busy agents
 }
 
@@ -30,7 +30,7 @@ type exchange struct {
 	id string
 	Peer
 	waiter waiter
-	call   *commands.Call // it is for, whose memory it may be in; nil for a durable one
+	call   *commands.Call // its call, in whose memory it may be; nil for a durable one
 	done   atomic.Bool    // no event is passed on any more
 
 	// The way of the request. Guarded by the exchanges until the exchange has
@@ -39,21 +39,20 @@ type exchange struct {
 	line     commands.Line      // it was sent over, nil for other ways
 	endpoint string             // that was called last, "" for other ways
 	hangUp   context.CancelFunc // ends a call of an endpoint, nil while there is none
-	// A durable exchange stays open when the agent goes: the waiter is told that
-	// as well, with the agent's exchanges locked.
+	// A durable exchange stays open when the agent disconnects: the waiter is informed,
+	// with the agent's exchanges locked.
 	durable bool
-	caller  fair.Party // on whose behalf a durable one is
+	caller  fair.Party // party of a durable exchange
 
 	load           *load
 	before, behind *exchange // of the same agent
 }
 
-// A waiter waits for the end of an exchange. What it is told is good only until
-// it returns.
+// A waiter waits for the end of an exchange. It must not retain the data of its calls.
 type waiter interface {
 	// hear takes the outcome, once, on the goroutine that ends the exchange.
 	hear(o outcome)
-	// event takes what the agent says before.
+	// event handles an event of the agent before the end.
 	event(name string, data []byte)
 }
 
@@ -174,8 +173,8 @@ func (x *exchanges) about(id, correlation []byte) *exchange {
 	return x.byID[string(correlation)]
 }
 
-// take ends and returns the open exchange with an agent that a reply of the principal who
-// is about, for the caller to conclude. It returns nil if there is none.
+// take ends and returns the open exchange with an agent to which a reply of principal
+// who refers, for the caller to conclude. It returns nil if there is none.
 func (x *exchanges) take(agent protocol.AgentID, who *protocol.Principal, id, correlation []byte) *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -187,7 +186,7 @@ func (x *exchanges) take(agent protocol.AgentID, who *protocol.Principal, id, co
 	return e
 }
 
-// isWith reports whether an exchange is with an agent, whose connections who makes.
+// isWith reports whether an exchange is with an agent that belongs to principal who.
 func (e *exchange) isWith(agent protocol.AgentID, who *protocol.Principal) bool {
 	return e.Agent != nil && e.agentID() == agent && e.Agent.BelongsTo(who)
 }
@@ -228,15 +227,14 @@ func (x *exchanges) withdraw(e *exchange) bool {
 	return x.remove(e)
 }
 
-// conclude tells how an exchange ended.
+// conclude passes the outcome of an exchange to its waiter.
 func (e *exchange) conclude(o outcome) {
 	e.done.Store(true)
 	e.waiter.hear(o)
 }
 
-// endSome ends some exchanges with an agent, but for durable ones: these are
-// told. They hear of it on a goroutine of their own, since the caller holds
-// locks.
+// endSome ends some exchanges with an agent; durable ones are only informed. The
+// waiters get the outcome on another goroutine, since the caller holds locks.
 func (x *exchanges) endSome(key AgentKey, why func(target) *failure, which func(*exchange) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

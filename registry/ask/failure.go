@@ -9,24 +9,24 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A failure is why an attempt gave no answer, and what that says about trying
-// again.
+// A failure is the error of an attempt, with the consequences for a repetition.
 type failure struct {
 	err   *protocol.Error
 	kind  Kind // of the notice to a durable request: Failed, Rejected or Left
 	again repeat
-	// unread says that there was an answer, which could not be read.
+	// unread is true if there was an answer that could not be read.
 	unread bool
-	// open says that it may have been done: nobody there has said otherwise.
+	// open is true if the request may have been carried out: the target has not denied
+	// it.
 	open bool
 }
 
-// A repeat says whether a request may be sent to another agent.
+// A repeat is the condition for sending a request to another agent.
 type repeat uint8
 
 const (
 	never        repeat = iota // the answer is no, or no time is left
-	ifIdempotent               // it may have been done
+	ifIdempotent               // the request may have been carried out
 	always                     // it never arrived
 )
 
@@ -34,11 +34,10 @@ func (f *failure) mayRepeat(idempotent bool) bool {
 	return f.again == always || f.again == ifIdempotent && idempotent
 }
 
-// final is the error for a caller for whom nobody else is asked. An answer that
-// cannot be read leaves open what was done; where doing it twice is as good as
-// once, the caller may simply try again. Where it is not, no error of what may have
-// been done invites a repeat, as that of a bridge that stops does: the repeat would do
-// it again.
+// final is the error for a caller without a further attempt. After an unreadable answer
+// the outcome is open; if the request is idempotent, the caller may try again. If it is
+// not, no error of a request with an open outcome may invite a repetition, as that of a
+// stopping bridge would: the repetition could do the work twice.
 func (f *failure) final(idempotent bool) *protocol.Error {
 	err := f.err
 	switch {
@@ -86,7 +85,7 @@ func (t target) mark(err *protocol.Error) *protocol.Error {
 	return err.With(t.what, t.id)
 }
 
-// unreachable is the failure for what never got the request.
+// unreachable is the failure of a target that never got the request.
 func (t target) unreachable() *failure {
 	return t.fail(protocol.AgentOffline, always, "is offline")
 }
@@ -99,7 +98,7 @@ func (t target) justLeft() *failure {
 	return f
 }
 
-// gone is the failure for what went away with the request.
+// gone is the failure of a target that disconnected with the request.
 func (t target) gone(reason string) *failure {
 	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "went away before it answered: %s", reason)
 	f.err, f.open = f.err.With("reason", reason), true
@@ -143,7 +142,7 @@ func (t target) garbled(reason string) *failure {
 	return f
 }
 
-// rejected is the failure for what refused before it began.
+// rejected is the failure of a target that refused the request before it began.
 func (t target) rejected(reason string) *failure {
 	f := t.fail(protocol.TargetUnavailable, ifIdempotent, "rejected the task: %s", reason)
 	f.err, f.kind = f.err.With("reason", plain(reason)), Rejected
@@ -166,11 +165,11 @@ func (t target) gaveUp(cause error) *failure {
 	return f
 }
 
-// refused is the failure a target answered with. A code of the protocol passes
-// as it is, unless it speaks of what only the bridge can know: see
-// [bridgesOwn]. Any other becomes the plainest of its class, which its first
-// digit tells (docs/protocol.md#codes-of-agents). A code that does not pass
-// stays readable in details.agent_code.
+// refused is the failure with which a target answered. A code of the protocol passes
+// unchanged, unless it is about the bridge's own checks: see [bridgesOwn]. Any other
+// becomes the general code of its class, which is its first digit
+// (docs/protocol.md#codes-of-agents). A replaced code stays readable in
+// details.agent_code.
 func (t target) refused(given *protocol.Error) *failure {
 	err := &protocol.Error{Code: given.Code, Message: plain(given.Message)}
 	for key, value := range given.Details {
@@ -201,8 +200,7 @@ func (t target) refused(given *protocol.Error) *failure {
 	return f
 }
 
-// leavesOpen reports whether a target that answers with a code does not know
-// itself what it has done.
+// leavesOpen reports whether a target that answers with a code leaves the outcome open.
 func leavesOpen(code protocol.Code) bool {
 	return code == protocol.OutcomeUnknown || code == protocol.TimedOut || code == protocol.Cancelled
 }
@@ -211,9 +209,9 @@ func leavesOpen(code protocol.Code) bool {
 const agentCode = "agent_code"
 
 // bridgesOwn reports whether a code is about the caller's envelope, credential or
-// certificate, of which a target knows nothing: it would have the caller mend its
-// request, or throw its credential away. A target may answer 2003, permission denied,
-// and, of sealed calls, 2009, 1005 and 1006: wrong proof, id or age of the content.
+// certificate, which a target never sees: such an answer would make the caller change
+// its request, or drop its credential. A target may answer 2003, permission denied,
+// and, about sealed calls, 2009, 1005 and 1006: wrong proof, id or age of the content.
 func bridgesOwn(code protocol.Code) bool {
 	switch code {
 	case protocol.PermissionDenied, protocol.ProofFailed:

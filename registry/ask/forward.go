@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
-// Forward sends a command to one agent, as it is, and waits for the answer.
+// Forward sends a command to one agent unchanged, and waits for the answer.
 func (s *Service) Forward(ctx context.Context, call *commands.Call, agent Agent, command string, params json.RawMessage) (result json.RawMessage, err error) {
 	answered := make(chan struct{})
 	closed := sync.OnceFunc(func() { close(answered) })

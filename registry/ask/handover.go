@@ -2,7 +2,7 @@ package ask
 
 import "sync"
 
-// handoversKept bounds each of the two generations of a [handovers].
+// handoversKept is the greatest size of each of the two generations of a [handovers].
 const handoversKept = 16_384
 
 // Handovers are the bridges that have handed requests to this one, for requests with

@@ -55,8 +55,7 @@ func newHTTPClient(allowPrivate bool, limits protocol.Limits) *httpClient {
 
 func (w *httpClient) close() { w.transport.CloseIdleConnections() }
 
-// checkRedirect follows a redirect only if it asks for the same request again
-// on the same host.
+// checkRedirect allows a redirect only if it repeats the same request on the same host.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
@@ -77,7 +76,7 @@ type httpError struct {
 	cause  error
 }
 
-// Error is the reason, without what the cause may tell about the network.
+// Error is the reason, without the cause, which may reveal the network.
 func (e *httpError) Error() string { return e.reason }
 
 // Unwrap returns the cause.
@@ -99,7 +98,7 @@ type httpAnswer struct {
 	body     []byte
 }
 
-// callerHeader tells an endpoint which calls are of the same caller.
+// callerHeader is the header with the mark of the caller, see callerMarks.
 const callerHeader = "X-Bridge-Caller"
 
 // post sends an envelope and hands over the answers. The error is a *httpError.
@@ -147,8 +146,8 @@ func (w *httpClient) post(ctx context.Context, q httpRequest, take func(httpAnsw
 	return nil
 }
 
-// plainReason says what went wrong without naming what the caller must not
-// learn, such as the addresses a name resolves to inside the network.
+// plainReason is the text of an error without details that the caller must not learn,
+// such as internal addresses of a name.
 func plainReason(err error) string {
 	var blocked *egress.BlockedError
 	var dns *net.DNSError

@@ -11,8 +11,8 @@ import (
 // skill.
 const InvokeCommand = "skill.invoke"
 
-// InvokeParams are the params that the agent gets with it: the caller's, without
-// what only the bridge is to know.
+// InvokeParams are the params of an invocation for the agent: skill, capability and the
+// caller's params, without the fields for the bridge alone.
 func InvokeParams(skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) json.RawMessage {
 	return InvokeHeadOf(skill, capability).With(params)
 }

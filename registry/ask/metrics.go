@@ -8,14 +8,14 @@ import (
 
 // metrics are the figures of requests to agents for operators.
 type metrics struct {
-	dropped *prometheus.CounterVec // what agents sent and nobody waited for
+	dropped *prometheus.CounterVec // messages of agents without an open request
 	retries prometheus.Counter
 }
 
 // Why a message of an agent was dropped.
 const (
-	dropMalformed = "malformed" // not an envelope, and nothing says what it answers
-	dropUnknown   = "unknown"   // nobody waits for it: late, repeated, or never asked for
+	dropMalformed = "malformed" // not an envelope, and without a reference to a request
+	dropUnknown   = "unknown"   // late, repeated, or with an unknown id
 	dropForeign   = "foreign"   // from an agent that was not asked
 	dropEvent     = "event"     // an event that is not part of the protocol
 )

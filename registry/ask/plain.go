@@ -6,12 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxWords bounds what an agent's error says in words, in bytes.
+// maxWords is the greatest length of the text of an agent's error, in bytes.
 const maxWords = 2000
 
-// plain is a text of an agent's as it may be shown to people: on one line,
-// without what moves a terminal's cursor or turns the direction of writing,
-// and not too long.
+// plain is a text of an agent for people: on one line, without characters that move a
+// terminal's cursor or change the direction of writing, and shortened.
 func plain(text string) string {
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
@@ -34,7 +33,7 @@ func misleading(c rune) bool {
 	return unicode.IsControl(c) || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp) && c != '\u200d' // which joins emoji
 }
 
-// plainValue is a value of JSON whose texts are plain.
+// plainValue is a JSON value with its texts made plain.
 func plainValue(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -9,16 +9,16 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Request is a command for an agent on behalf of a caller who waits, with the
-// room that asking takes. It is good for one [Service.Ask].
+// A Request is a command for an agent on behalf of a waiting caller, with the memory
+// for asking. It serves one [Service.Ask].
 type Request struct {
 	Command    string
 	Params     json.RawMessage
 	Call       *commands.Call
-	Callee     Callee // nil if there is one agent to ask, and any result will do
-	Idempotent bool   // running it twice is as good as once
+	Callee     Callee // nil for a single agent whose result is not checked
+	Idempotent bool   // a second run has no further effect
 	Listener   Listener
-	Began      time.Time // the present time, if whoever asks knows it
+	Began      time.Time // current time, if the caller has it
 
 	ctx   context.Context
 	tried []protocol.AgentID
@@ -27,33 +27,32 @@ type Request struct {
 	alone bool
 }
 
-// Alone reports, when the outcome is heard, whether nobody looks at the request any
-// more, but for those who hold its call: so it is with one that was asked once over
-// MQTT.
+// Alone reports, at the outcome, whether only the holders of the call still refer to
+// the request: so it is for one that was asked once over MQTT.
 func (r *Request) Alone() bool { return r.alone }
 
 // A Callee is the target of a request, whichever agent it goes to.
 type Callee interface {
-	// Others are the peers to ask when those that were tried have failed.
+	// Others returns the peers to ask after the failure of those tried.
 	Others(tried []protocol.AgentID) []Peer
 	// CheckResult returns the fault of a result, best as an [InvalidResult].
 	CheckResult(result json.RawMessage) error
 }
 
-// A Guide is a [Callee] that knows the way to a peer.
+// A Guide is a [Callee] with the way to its peer.
 type Guide interface {
 	// Way is the way to the peer of the first attempt now, nil if it has to be looked
 	// up.
 	Way() *Way
 }
 
-// Ask sends a request to the least busy of some peers, and to another one if
-// that failed and may be repeated. DESIGN.md of the registry has the table of
-// what may. When ctx ends first, the peer is told to stop. The listener hears
-// the outcome once, possibly before Ask returns; if it panics it hears of that.
+// Ask sends a request to the least busy of some peers, and to another one after a
+// failure that permits a repetition, see the table in the registry's DESIGN.md. If ctx
+// ends first, the request is cancelled at the peer. The listener gets the outcome once,
+// possibly before Ask returns; after a panic of its own it gets an error.
 //
-// Nobody waits for the answer: whoever brings the end of an exchange moves the
-// request on, mostly the reader of the agent's connection.
+// No goroutine waits for the answer: the goroutine that brings the end of an exchange
+// continues the request, mostly the reader of the agent's connection.
 func (s *Service) Ask(ctx context.Context, r *Request, peers []Peer) {
 	r.ctx = ctx
 	s.try(&r.first, r, peers)

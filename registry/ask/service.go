@@ -22,13 +22,13 @@ type Options struct {
 	Topics   protocol.Topics
 	BridgeID string          // sender_id of requests
 	Limits   protocol.Limits // of answers
-	// Tells reports whether an agent is told who calls. Nil tells none.
+	// Tells reports whether an agent may see its callers. With nil none may.
 	Tells func(AgentKey) bool
 	// AllowPrivate lets endpoints be called at loopback and private addresses.
 	AllowPrivate bool
 	// Others are the other bridges of a cluster, nil without any.
 	Others Others
-	NewID  func() string        // makes ids of requests, default those of [NewIDs]
+	NewID  func() string        // returns a new id of a request, default one of [NewIDs]
 	Made   func(id string) bool // reports whether NewID has made an id
 
 	Log        *slog.Logger
@@ -38,13 +38,12 @@ type Options struct {
 
 // A Publisher sends MQTT messages of the bridge's own.
 type Publisher interface {
-	// Publish sends a message to those of the recipients who listen, and tells
-	// how many connected clients get it. It keeps nothing of the message.
+	// Publish sends a message to the subscribed recipients, and returns the number of
+	// connected clients that get it. It does not retain the message.
 	Publish(to protocol.Recipients, m protocol.Message) (receivers int, err error)
 }
 
-// A Service asks agents. Its methods may be called at the same time by many
-// goroutines.
+// A Service sends requests to agents. It is safe for use by many goroutines.
 type Service struct {
 	opts Options
 	log  *slog.Logger
@@ -114,8 +113,8 @@ func (s *Service) LeastBusy(peers []Peer) Peer {
 	return s.exchanges.leastBusy(peers)
 }
 
-// IDs make ids for requests: a random part of their own and a number. Nobody else may use
-// one, so guessing one gains nothing.
+// IDs makes ids of requests: a random prefix and a number. An answer counts only from
+// the asked agent, so guessing an id gains nothing.
 type IDs struct {
 	prefix string
 	last   atomic.Uint64
@@ -132,7 +131,7 @@ func (i *IDs) New() string {
 	return string(strconv.AppendUint(append(room[:0], i.prefix...), i.last.Add(1), 10))
 }
 
-// Prefix is the beginning of all ids that are made here, and of no others.
+// Prefix is the common prefix of all ids made here, and of no others.
 func (i *IDs) Prefix() string { return i.prefix }
 
 // Made reports whether an id was made here.

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// mostItems bounds the replies that wait to be read.
+// mostItems is the greatest number of unread replies.
 const mostItems = 256
 
 // A Reply is an agent's reply to one request of the bridge.
@@ -30,8 +30,8 @@ func (t *Topic) Card(space protocol.SpaceID, id string) (card *Card, ok bool) {
 }
 
 // Ask sends a request of the bridge to an agent that is connected to it. The request is
-// for the owner of the agent's card alone, and its replies are taken from nobody else;
-// 3001 if there is no such agent of that owner.
+// for the owner of the agent's card alone, and only the owner's replies are accepted.
+// The error is 3001 if that owner has no such agent.
 func (t *Topic) Ask(space protocol.SpaceID, id string, owner protocol.Party, body []byte, expiry time.Duration) (*Reply, error) {
 	c, ok := t.Card(space, id)
 	if !ok || c.Owner != owner {
@@ -75,7 +75,7 @@ func (t *Topic) hear(p *broker.Publication) bool {
 	}
 	select {
 	case r.Items <- bytes.Clone(p.Payload):
-	default: // an agent that floods the bridge is not heard
+	default: // replies of a flooding agent are dropped
 	}
 	return true
 }

@@ -14,7 +14,8 @@ const (
 	maxCard    = 64 << 10 // bytes
 	ownerCards = 64       // of one party
 	spaceCards = 1024
-	// cardChanges bounds the changes and removals of one agent's card in a minute.
+	// cardChanges is the greatest number of changes and removals of one agent's card in
+	// a minute.
 	cardChanges = 10
 )
 
@@ -24,7 +25,7 @@ type Card struct {
 	ID    string           `json:"id"` // org/unit/agent, the client id of the agent
 	Owner protocol.Party   `json:"owner"`
 	Card  string           `json:"card"` // to the byte: it may be signed
-	// Online says that the client is connected, to the bridge of that id.
+	// Online is true if the client is connected, to the bridge with the id Bridge.
 	Online bool   `json:"online,omitempty"`
 	Bridge string `json:"bridge,omitempty"`
 }
@@ -48,8 +49,8 @@ var needed = map[string]string{
 	"name": `"`, "description": `"`, "version": `"`, "capabilities": "{", "defaultInputModes": "[", "defaultOutputModes": "[", "skills": "[", "supportedInterfaces": "[",
 }
 
-// keySets are the URLs of key sets that a card names: of the keys for what is encrypted
-// for its agent, in extensions, and of those for its signatures.
+// keySets returns the URLs of the key sets in a card: of the encryption keys of its
+// agent, in extensions, and of the keys of its signatures.
 func keySets(text []byte) (list []string, err error) {
 	var card struct {
 		Capabilities struct {
@@ -86,7 +87,7 @@ func keySets(text []byte) (list []string, err error) {
 	return slices.DeleteFunc(list, func(set string) bool { return set == "" }), nil
 }
 
-// A signature is the header of a JWS, as far as it is read here.
+// A signature is the used part of the header of a JWS.
 type signature struct {
 	KeySet string `json:"jku"`
 }

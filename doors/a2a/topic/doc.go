@@ -3,9 +3,8 @@
 // the registry of cards, the rules of its topics, and the bridge's own agents.
 //
 // Agents that are MQTT clients talk to each other through the broker, and the bridge
-// sees to it that each speaks for itself alone: a client publishes the card that its
-// client id names, hears the requests to it, and answers those. Cards are records,
-// so that they outlive the bridge; retained messages are made of them, with the
-// status of their clients as the broker knows it. No card and no message leaves its
-// space.
+// ensures that each acts for itself alone: a client publishes the card of its own
+// client id, receives the requests to it, and answers those. Cards are records, so that
+// they survive a restart of the bridge; retained messages are made of them, with the
+// status of their clients at the broker. No card and no message leaves its space.
 package topic

@@ -53,7 +53,7 @@ func parse(topic string) (n name, ok bool) {
 	return n, len(levels) == 4 && (n.family == discovery || n.family == requests && levels[3] != pool || n.family == events || n.family == replies)
 }
 
-// pooled reports whether an id is that of a pool, and returns its unit.
+// pooled reports whether an id belongs to a pool, and returns its unit.
 func (n *name) pooled() (unit string, ok bool) {
 	levels := strings.Split(n.id, "/")
 	return levels[0] + "/" + levels[1], len(levels) == 4

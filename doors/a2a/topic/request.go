@@ -14,8 +14,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// request takes a request: for one of the bridge's own agents, or on its way to a
-// client, whose replies are allowed from then on.
+// request handles a request: for one of the bridge's own agents, or for a client, whose
+// replies are allowed from then on.
 func (t *Topic) request(p *broker.Publication) {
 	n, ok := parse(p.Topic)
 	who := p.Client.Principal()
@@ -53,8 +53,8 @@ const (
 	maxResponseTopic = 512
 )
 
-// unfit is the reason why the properties of a request are not of those that the bridge's
-// own agents take, "" if they are.
+// unfit is the reason why the bridge's own agents do not accept the properties of a
+// request, "" if they do.
 func unfit(p *broker.Publication) string {
 	if profile := p.Property("a2a-security-profile"); profile != "" {
 		return "a2a-security-profile: payloads cannot be encrypted end to end here"
@@ -77,7 +77,7 @@ func unfit(p *broker.Publication) string {
 	return ""
 }
 
-// mayAnswer reports whether replies to a request may go where it says.
+// mayAnswer reports whether replies to a request may go to its response topic.
 func (t *Topic) mayAnswer(p *broker.Publication) bool {
 	if !strings.HasPrefix(p.ResponseTopic, "$a2a/") {
 		return t.MayRespond(p.Client.Principal(), p.ResponseTopic)
@@ -116,8 +116,7 @@ func (t *Topic) serve(p *broker.Publication, agent string) {
 	})
 }
 
-// modeOf is the mode of artifacts that a request asks for. One that is not known is that
-// which all can read.
+// modeOf is the requested mode of artifacts. An unknown one counts as JSON.
 func modeOf(p *broker.Publication) string {
 	switch mode := p.Property(a2adoor.ModeProperty); mode {
 	case "", a2adoor.BinaryMode:
@@ -186,7 +185,7 @@ const (
 	allAsked  = 64 << 10
 	ofSpace   = allAsked / 2 // so that no space has all
 	askedFor  = time.Hour    // since the last reply
-	sweepOnce = time.Minute  // for parties that go on asking though there is no room
+	sweepOnce = time.Minute  // shortest interval of sweeps when the table is full
 )
 
 // asked are the requests on their way between clients.
@@ -208,7 +207,7 @@ func newAsked() *asked {
 	return &asked{waits: map[wait]*asking{}, by: map[protocol.Party][]wait{}, in: map[protocol.SpaceID]int{}}
 }
 
-// note notes a request. It reports false if there are too many, or if another party
+// note records a request. It reports false if there are too many, or if another party
 // waits for the same reply.
 func (a *asked) note(w wait, to string, by protocol.Party) bool {
 	a.mu.Lock()

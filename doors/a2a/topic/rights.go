@@ -6,8 +6,8 @@ import (
 	"github.com/aibridge/aibridge/broker"
 )
 
-// MayPublish says whether a client may publish on a topic of the profile, besides
-// policy: it speaks for itself alone.
+// MayPublish is the verdict on a publication of a client on a topic of the profile,
+// beside policy: a client acts for itself alone.
 func (t *Topic) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
 	n, ok := parse(topic)
 	switch {
@@ -27,8 +27,8 @@ func (t *Topic) MayPublish(c *broker.Client, topic string, retain bool) broker.V
 	return broker.Verdict{}
 }
 
-// MaySubscribe says whether a client may subscribe to a filter of the profile, alone or
-// sharing it with others.
+// MaySubscribe is the verdict on a subscription of a client to a filter of the profile,
+// shared or not.
 func (t *Topic) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
 	if rest, ok := strings.CutPrefix(filter, "$share/"); ok {
 		_, filter, _ = strings.Cut(rest, "/")
@@ -61,7 +61,7 @@ func (t *Topic) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
 	return broker.Verdict{}
 }
 
-// owns reports whether an agent is the client's, or nobody's.
+// owns reports whether an agent belongs to the client, or has no owner.
 func (t *Topic) owns(c *broker.Client, id string) bool {
 	who := c.Principal()
 	known, _, ok := t.Cards.Get(key(who.Home(), id))

@@ -18,7 +18,7 @@ type Options struct {
 	Cards records.Table[Card]
 	// Publish sends a message of the bridge.
 	Publish func(protocol.Recipients, protocol.Message) (receivers int, err error)
-	// Client is the principal whose client uses an id in a space, if such a client is
+	// Client returns the principal of the client with an id in a space, if it is
 	// connected here.
 	Client func(space protocol.SpaceID, clientID string) (who *protocol.Principal, ok bool)
 	// MayRespond reports whether answers to the principal may go to a topic that is none
@@ -49,13 +49,13 @@ type Topic struct {
 	changes map[string]int            // of cards, by their keys, in this minute; of the goroutine of Run
 	minute  time.Time                 // since when they are counted
 	shown   map[protocol.SpaceID]bool // spaces that have the bridge's card
-	stale   map[string]bool           // keys of cards whose status may have changed
+	stale   map[string]bool           // keys of cards with a possibly changed status
 	staleCh chan struct{}
 	replies map[string]*Reply // requests of the bridge itself, by Correlation Data
 	working sync.WaitGroup
 }
 
-// mostWaiting bounds the cards that wait to be stored.
+// mostWaiting is the greatest number of cards that wait to be stored.
 const mostWaiting = 256
 
 // Open has the broker hand in messages on the topics. Call it before
@@ -144,7 +144,7 @@ func (t *Topic) Connected(c *broker.Client) {
 // Disconnected notes that a client went.
 func (t *Topic) Disconnected(c *broker.Client) { t.Connected(c) }
 
-// doubt has the status of a card looked at. It does not block.
+// doubt triggers a check of a card's status. It does not block.
 func (t *Topic) doubt(at string) {
 	t.mu.Lock()
 	t.stale[at] = true
@@ -155,7 +155,7 @@ func (t *Topic) doubt(at string) {
 	}
 }
 
-// settle stores the status of cards as it is.
+// settle stores the current status of cards.
 func (t *Topic) settle(ctx context.Context) {
 	t.mu.Lock()
 	stale := t.stale
@@ -265,7 +265,7 @@ func (t *Topic) store(ctx context.Context, c *Card) broker.Verdict {
 	return refused
 }
 
-// room says whether there may be one more card.
+// room is the verdict on one more card.
 func (t *Topic) room(c *Card) broker.Verdict {
 	own, all := 0, 0
 	for _, other := range t.Cards.All() {

@@ -1,3 +1,3 @@
-// Package foreign holds tests with MCP clients that know nothing of AI Bridge:
-// the official TypeScript SDK and the inspector.
+// Package foreign holds tests with foreign MCP clients: the official TypeScript SDK and
+// the inspector.
 package foreign

@@ -17,10 +17,10 @@ import (
 // Bounds of announcements.
 const (
 	maxNote      = 64 << 10 // bytes
-	maxInstances = 16       // clients that are the same server
+	maxInstances = 16       // clients of one server
 )
 
-// onlineMethod is that of the note by which a server announces itself.
+// onlineMethod is the method of the notification by which a server announces itself.
 const onlineMethod = "notifications/server/online"
 
 // A deviceID names a device: its tools have the name, in the space.
@@ -29,8 +29,8 @@ type deviceID struct {
 	name  string
 }
 
-// A device is a server that has announced itself. Several clients may be it, of one
-// principal, of which one at a time is spoken with. t.mu guards what changes.
+// A device is a server that has announced itself. Several clients of one principal may
+// serve it, of which the bridge uses one at a time. t.mu guards the variable fields.
 type device struct {
 	topics     *Topics
 	id         deviceID
@@ -41,8 +41,8 @@ type device struct {
 	detach     func()
 }
 
-// announcement takes the note of a server that it is there, or an empty one that it is
-// not any more. Others hear of it as well.
+// announcement handles the announcement of a server, or an empty one, which ends its
+// service. Other clients get it as well.
 func (t *Topics) announcement(p *broker.Publication) {
 	at, ok := parse(p.Topic)
 	if !ok {
@@ -73,8 +73,8 @@ func (t *Topics) announcement(p *broker.Publication) {
 	}
 }
 
-// checkNote returns an error that says what is wrong with an announcement. What it says of
-// the server is for other clients: the bridge asks the server itself.
+// checkNote returns the fault of an announcement. Its data about the server is for
+// other clients: the bridge asks the server itself.
 func checkNote(text []byte) error {
 	if len(text) > maxNote {
 		return fmt.Errorf("an announcement may have %d bytes", maxNote)
@@ -189,8 +189,7 @@ func (d *device) Connect(context.Context) (sdk.Connection, error) {
 	return k, nil
 }
 
-// change takes the word of a server that something of it has changed. Others hear it as
-// well.
+// change handles the notification of a server's change. Other clients get it as well.
 func (t *Topics) change(p *broker.Publication) {
 	at, ok := parse(p.Topic)
 	if !ok {

@@ -5,7 +5,7 @@ import "strings"
 // Root begins all topics of the transport.
 const Root = "$mcp-"
 
-// A family is what topics are for.
+// A family is the purpose of topics.
 type family string
 
 // Families of topics, by how they begin.
@@ -25,7 +25,7 @@ var families = []family{capability, presence, control, clientCapability, clientP
 // that are connected to it.
 const ServerID = "aibridge"
 
-// longest bounds the levels of ids and names, in bytes all together.
+// longest is the greatest total length of the levels of ids and names, in bytes.
 const longest = 512
 
 // A place is a topic, or a filter, taken apart.
@@ -36,7 +36,7 @@ type place struct {
 	name   string // server-name, which may have several levels
 }
 
-// parse takes a topic apart, or a filter, whose ids and name may be wildcards.
+// parse splits a topic, or a filter, whose ids and name may be wildcards.
 func parse(topic string) (p place, ok bool) {
 	rest := ""
 	for _, p.family = range families {
@@ -81,8 +81,8 @@ func (p place) topic() string {
 	return levels + p.server + "/" + p.name
 }
 
-// toolsName is the name that the tools of a server have, of its server-name: in lower
-// case, with - for what is neither letter nor digit nor _.
+// toolsName is the server's name in the names of its tools, made of the server-name: in
+// lower case, with - for other characters than letters, digits and _.
 func toolsName(serverName string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/aibridge/aibridge/broker"
 )
 
-// MayPublish says whether a client may publish on a topic of the transport, besides
-// policy: it speaks for itself alone.
+// MayPublish is the verdict on a publication of a client on a topic of the transport,
+// beside policy: a client acts for itself alone.
 func (t *Topics) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
 	p, ok := parse(topic)
 	switch {
@@ -33,12 +33,12 @@ func (p *place) speaker(id string) bool {
 	case rpc:
 		return p.client == id || p.server == id && p.server != ServerID
 	}
-	return true // anybody may ask a server for a session
+	return true // every client may request a session of a server
 }
 
-// MaySubscribe says whether a client may subscribe to a filter of the transport: what
-// servers and clients say of themselves is for everybody of the space, the rest for whom it
-// is meant for.
+// MaySubscribe is the verdict on a subscription of a client to a filter of the
+// transport: announcements of servers and clients are for all clients of the space,
+// other messages for their recipients alone.
 func (t *Topics) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
 	defer t.visits(c)
 	for _, open := range []family{presence, capability, clientPresence, clientCapability} {

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A session is one of a client with the bridge. A client has one at a time.
+// A session is the session of a client with the bridge. A client has one at a time.
 type session struct {
 	client *broker.Client
 	*mcpdoor.Conversation
@@ -19,7 +19,7 @@ func (t *Topics) serves(p *place) bool {
 	return t.Door != nil && p.server == ServerID && p.name == t.ServerName
 }
 
-// call takes what a client says to the bridge on the topic of control: that it wants a
+// call handles a client's message on the control topic of the bridge: the request for a
 // session.
 func (t *Topics) call(p *broker.Publication) {
 	at, ok := parse(p.Topic)
@@ -77,7 +77,7 @@ func (t *Topics) hear(s *session, body []byte) broker.Verdict {
 	return broker.Verdict{}
 }
 
-// heard takes a message for the bridge on an RPC topic.
+// heard handles a message for the bridge on an RPC topic.
 func (t *Topics) heard(c *broker.Client, at *place, body []byte) broker.Verdict {
 	t.mu.Lock()
 	s := t.sessions[c]
@@ -97,7 +97,7 @@ func (t *Topics) heard(c *broker.Client, at *place, body []byte) broker.Verdict 
 	return t.hear(s, body)
 }
 
-// parted takes what a client says of its presence, which is that it is gone.
+// parted handles the presence message of a client, which ends its session.
 func (t *Topics) parted(p *broker.Publication) { t.close(p.Client) }
 
 // close ends the session of a client, if it has one.
@@ -124,7 +124,7 @@ func methodOf(body []byte) string {
 	var m struct {
 		Method string `json:"method"`
 	}
-	_ = json.Unmarshal(body, &m) // what cannot be read has none
+	_ = json.Unmarshal(body, &m) // an unreadable message has no method
 	return m.Method
 }
 

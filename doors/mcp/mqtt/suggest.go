@@ -11,8 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// User properties of CONNACK, by which a broker tells programs that speak MCP what is
-// meant for them.
+// The user properties of CONNACK with suggestions for MCP programs.
 const (
 	nameProperty    = "MCP-SERVER-NAME"
 	filtersProperty = "MCP-SERVER-NAME-FILTERS"

@@ -15,10 +15,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// mostWaiting bounds the messages of a device that wait to be read.
+// mostWaiting is the greatest number of unread messages of a device.
 const mostWaiting = 64
 
-// disconnectedMethod is that of the note by which either side ends a session.
+// disconnectedMethod is the method of the notification by which either side ends a
+// session.
 const disconnectedMethod = "notifications/disconnected"
 
 // disconnected is the note.
@@ -89,16 +90,16 @@ func (k *talk) send(to place, body []byte) error {
 	return err
 }
 
-// Close implements sdk.Connection. The device is told that the session has ended, and that
-// the client of that id is no more.
+// Close implements sdk.Connection. It notifies the device of the end of the session,
+// and of the client of that id.
 func (k *talk) Close() error {
-	_ = k.send(k.at, []byte(disconnected)) // it may be gone
+	_ = k.send(k.at, []byte(disconnected)) // the device may be offline
 	_ = k.send(place{family: clientPresence, client: k.id}, []byte(disconnected))
 	k.hangUp()
 	return nil
 }
 
-// hangUp ends the session: what is under way has no answer.
+// hangUp ends the session: calls under way get no answer.
 func (k *talk) hangUp() {
 	k.end.Do(func() {
 		close(k.ended)
@@ -131,7 +132,7 @@ func (k *talk) hearChange(payload []byte) broker.Verdict {
 	return k.pass(r)
 }
 
-// pass hands a message to who reads them. A device with too many ends its session.
+// pass passes a message to the reader. Too many messages of a device end its session.
 func (k *talk) pass(m jsonrpc.Message) broker.Verdict {
 	select {
 	case k.incoming <- m:

@@ -28,16 +28,15 @@ const (
 	payloadInvalid   = 0x99
 )
 
-// expiry is the time that a message waits for whom it is for: no request waits longer
-// for its answer.
+// expiry is the message expiry: no request waits longer for its answer.
 const expiry = time.Minute
 
 // Options configure [Topics]. Publish and Log are needed.
 type Options struct {
-	// Servers uses devices that announce themselves; nil: nobody does.
+	// Servers uses devices that announce themselves; nil uses none.
 	Servers *servers.Service
-	// Door answers clients that have the bridge as their server, under ServerName; nil:
-	// nobody does. Context ends their sessions.
+	// Door answers clients that use the bridge as their server, under ServerName; nil
+	// answers none. Context ends their sessions.
 	Door       *mcpdoor.Door
 	ServerName string
 	Context    context.Context
@@ -77,7 +76,7 @@ func Open(o Options, handle func(filter string, fn func(*broker.Publication))) *
 // Connected implements [doors/mqtt.Topics].
 func (t *Topics) Connected(*broker.Client) {}
 
-// Disconnected notes that a client is gone, and what it was with it.
+// Disconnected ends the session and the device of a disconnected client.
 func (t *Topics) Disconnected(c *broker.Client) {
 	t.withdraw(c, "")
 	t.close(c)

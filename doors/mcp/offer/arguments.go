@@ -30,7 +30,7 @@ type field struct {
 	initial string   // its value if it is not given
 }
 
-// maxArguments bounds the arguments of one prompt.
+// maxArguments is the greatest number of arguments of one prompt.
 const maxArguments = 50
 
 // formOf reads the form in a schema of params. One that is no schema of an object is none.
@@ -89,7 +89,7 @@ func members(object json.RawMessage) func(yield func(name string, value json.Raw
 	}
 }
 
-// arguments are those that clients are told of.
+// arguments returns the arguments for clients.
 func (f *form) arguments() []mcpdoor.Argument {
 	if f == nil {
 		return nil
@@ -112,8 +112,7 @@ func (f *form) field(name string) *field {
 	return nil
 }
 
-// check says with 1001 what is wrong with given arguments: first of all which
-// required one is missing.
+// check returns 1001 for unknown, missing or invalid arguments.
 func (f *form) check(given map[string]string) error {
 	for _, one := range slices.Sorted(maps.Keys(given)) {
 		if f.field(one) == nil {
@@ -145,12 +144,12 @@ func (f *form) check(given map[string]string) error {
 	return nil
 }
 
-// maxFilled bounds the text of a prompt with its arguments, in bytes: a document with many
-// places and a long argument would make far more of the two than either is.
+// maxFilled is the greatest length of the text of a prompt with its arguments, in
+// bytes: a document with many places and a long argument could otherwise multiply.
 const maxFilled = protocol.DefaultMaxBytes
 
-// fill puts arguments in the places of a text that name them in braces, once: a value that
-// looks like another place stays as it is. 1004 says that the text becomes too long by that.
+// fill replaces the names of arguments in braces in a text, once: a value in the form
+// of another name stays unchanged. The error is 1004 if the text becomes too long.
 func (f *form) fill(text string, given map[string]string) (string, error) {
 	if f == nil {
 		return text, nil
@@ -228,8 +227,7 @@ func (m prompts) Complete(ctx context.Context, env tools.Environment, name, argu
 	return values[:min(len(values), limit)], more || len(values) > limit, err
 }
 
-// skillIDs are ids of skills about which a text says something, and whether there are
-// more.
+// skillIDs returns ids of skills that match a text, and whether there are more.
 func (m prompts) skillIDs(ctx context.Context, env tools.Environment, text string) (ids []string, more bool, err error) {
 	var list struct {
 		Skills []documented `json:"skills"`

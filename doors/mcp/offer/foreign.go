@@ -14,7 +14,7 @@ import (
 // bridge's own. They are read by commands.
 type foreign struct{ *Options }
 
-// foreignSource is the source of a foreign thing as clients are told it.
+// foreignSource is the source of a foreign item for clients.
 func foreignSource(server string) string { return "mcp:" + server }
 
 // Owns implements [mcpdoor.Foreign].

@@ -1,9 +1,9 @@
-// Package offer has what a bridge offers to MCP clients besides tools: files,
-// agents and documentation as resources, the documents of skills as prompts,
-// and the resources and prompts of the MCP servers that the bridge uses itself.
+// Package offer holds the offers of a bridge to MCP clients beside tools: files, agents
+// and documentation as resources, the documents of skills as prompts, and the resources
+// and prompts of the MCP servers that the bridge uses itself.
 //
-// Everything is asked for by a command, as the principal who reads it; so policy
-// and audit see the same as by any other door.
+// All data comes from commands, run as the reading principal; so policy and audit apply
+// as at any other door.
 package offer
 
 import (
@@ -27,34 +27,33 @@ type Router interface {
 
 // Files are the groups of files that the bridge has.
 type Files interface {
-	// GroupsFor lists the names of the groups that somebody may read, in order.
+	// GroupsFor lists the names of the groups that a principal may read, in order.
 	GroupsFor(who *protocol.Principal) []string
 	// For yields the files of a group for a principal that may use it.
 	For(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
 }
 
-// Options say what there is to offer. All are needed.
+// Options are the sources of the offers. All are required.
 type Options struct {
 	Router    Router
 	Catalogue *tools.Catalogue
 	Executor  *tools.Executor
 	Files     Files
-	// Authorize says why a principal may not do an action.
+	// Authorize returns the error of a principal that may not do an action.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	Servers   *servers.Service
 	// Tasks keep calls that take long. Mark changes whenever a task or a run does,
 	// and is "" of one that the principal has not begun.
 	Tasks commands.Tasks
 	Mark  func(who *protocol.Principal, id protocol.TaskID) string
-	// MayDecideOwn reports whether a principal may decide about what is done for
-	// itself.
+	// MayDecideOwn reports whether a principal may decide about its own calls.
 	MayDecideOwn func(who *protocol.Principal) bool
 }
 
 // Resources are files, agents and documentation.
 func Resources(o Options) mcpdoor.Resources { return resources{&o} }
 
-// Completions propose what these are named by.
+// Completions returns the proposals for arguments of templates of resources.
 func Completions(o Options) mcpdoor.Completions { return resources{&o} }
 
 // Prompts are the skills with a SKILL.md.

@@ -19,14 +19,14 @@ const documentCapability = "skill.document"
 // readingTool is the tool that reads it.
 const readingTool = "skill.read"
 
-// maxPrompts bounds how many there are.
+// maxPrompts is the greatest number of prompts.
 const maxPrompts = 5000
 
-// prompts are the skills with a SKILL.md: their names and descriptions in the
-// list, and the whole text for those who ask for one.
+// prompts are the skills with a SKILL.md: their names and descriptions in the list, and
+// the whole text in a prompt.
 type prompts struct{ *Options }
 
-// A documented is what is to be known of a skill.
+// A documented is the part of a skill's description for prompts.
 type documented struct {
 	ID           string            `json:"skill_id"`
 	Name         string            `json:"name"`
@@ -74,7 +74,7 @@ func (m prompts) List(ctx context.Context, env tools.Environment) ([]mcpdoor.Pro
 	return all, err
 }
 
-// find is the skill whose prompt has a name; 3001 if there is none.
+// find returns the skill of a prompt's name; 3001 if there is none.
 func (m prompts) find(ctx context.Context, env tools.Environment, name string) (found *documented, err error) {
 	if name == "" || len(name) > 128 {
 		return nil, protocol.Errorf(protocol.NotFound, "there is no such prompt")
@@ -91,7 +91,7 @@ func (m prompts) find(ctx context.Context, env tools.Environment, name string) (
 	return found, err
 }
 
-// each yields the skills that have a SKILL.md and say something about a text, "" for all.
+// each yields the skills that have a SKILL.md and match a text, "" for all.
 func (m prompts) each(ctx context.Context, env tools.Environment, text string, yield func(*documented) bool) error {
 	for cursor := ""; ; {
 		params := map[string]any{"limit": 1000, "capability": documentCapability}
@@ -133,8 +133,8 @@ func (m prompts) formOf(ctx context.Context, env tools.Environment, name string)
 	return skill.form(), nil
 }
 
-// Text implements [mcpdoor.Prompts]. A client that gets a prompt reads as a
-// model does, and needs the same approvals.
+// Text implements [mcpdoor.Prompts]. A client that gets a prompt reads the document
+// like a model, with the same approvals.
 func (m prompts) Text(ctx context.Context, env tools.Environment, name string, given map[string]string) (mcpdoor.Prompt, string, error) {
 	form, err := m.formOf(ctx, env, name)
 	if err != nil {

@@ -29,10 +29,10 @@ const (
 	filesURI    = "vfs:///"
 )
 
-// maxResource bounds what is read of a file for a model, in bytes.
+// maxResource is the greatest size of a file for a model, in bytes.
 const maxResource = 4 << 20
 
-// resources are files, agents and documentation, for those who may read them.
+// resources are files, agents and documentation that a principal may read.
 type resources struct{ *Options }
 
 // Templates implements [mcpdoor.Resources].
@@ -43,8 +43,8 @@ func (resources) Templates() []mcpdoor.Template {
 	}
 }
 
-// List implements [mcpdoor.Resources]: documentation, then agents, then the files
-// of every group. A cursor says where in which of them a page ends.
+// List implements [mcpdoor.Resources]: documentation, then agents, then the files of
+// every group. A cursor holds the part and the place of the end of a page.
 func (m resources) List(ctx context.Context, env tools.Environment, cursor string, limit int) ([]mcpdoor.Resource, string, error) {
 	at, err := readPageStart(cursor)
 	if err != nil {
@@ -90,8 +90,8 @@ func readPageStart(cursor string) (p pageStart, err error) {
 	return p, nil
 }
 
-// part lists some of one part, and says where to go on; the zero pageStart is the
-// end.
+// part lists resources of one part, and returns the start of the next page; the zero
+// pageStart is the end.
 func (m resources) part(ctx context.Context, env tools.Environment, at pageStart, limit int) ([]mcpdoor.Resource, pageStart, error) {
 	switch at.Part {
 	case "agents":
@@ -142,7 +142,7 @@ func (m resources) agents(ctx context.Context, env tools.Environment, at pageSta
 	return some, pageStart{Part: "files"}, nil
 }
 
-// files lists the files of a group, or says which group comes next.
+// files lists the files of a group, and returns the start of the next page or group.
 func (m resources) files(ctx context.Context, env tools.Environment, at pageStart, limit int) ([]mcpdoor.Resource, pageStart, error) {
 	groups := m.Files.GroupsFor(env.Principal)
 	i, _ := slices.BinarySearch(groups, at.Group)
@@ -272,8 +272,8 @@ func (m resources) file(ctx context.Context, env tools.Environment, uri string) 
 	return read, nil
 }
 
-// mediaType is the media type of a file: its writer's, or else the one its name
-// says, "" if neither does.
+// mediaType is the media type of a file: the one set by its writer, or else that of its
+// name, "" for none.
 func mediaType(said, name string) string {
 	if said != "" {
 		return said

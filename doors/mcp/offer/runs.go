@@ -33,7 +33,7 @@ func (m tasks) run(ctx context.Context, env tools.Environment, id protocol.TaskI
 	var text json.RawMessage
 	if err := m.ask(ctx, env, "llm.run.status", map[string]any{"run_id": id}, &text); err != nil {
 		switch protocol.CodeOf(err) {
-		case protocol.NotFound, protocol.PermissionDenied: // who may not look at runs does not learn that there is one
+		case protocol.NotFound, protocol.PermissionDenied: // a principal without the right to runs must not learn of one
 			err = noTask(id)
 		}
 		return nil, err
@@ -57,8 +57,8 @@ func (m tasks) run(ctx context.Context, env tools.Environment, id protocol.TaskI
 	return t, nil
 }
 
-// question is the question of a run to its user. A run that asks nothing in particular
-// waits for what the user has to say to its last words.
+// question is the question of a run to its user. Without a question of its own, a run
+// waits for an answer to its last message.
 func (r *shownRun) question() *mcpdoor.Question {
 	q := &mcpdoor.Question{Key: "turn-" + strconv.Itoa(r.Turns) + "-" + strconv.FormatInt(r.Changed, 36), Text: r.Message}
 	var texts []string

@@ -33,7 +33,8 @@ func (m resources) Stamp(ctx context.Context, env tools.Environment, uri string)
 	return "", protocol.Errorf(protocol.NotFound, "there is no such resource")
 }
 
-// agentStamp names what an agent is, but for the time of its last heartbeat.
+// agentStamp is the stamp of an agent's resource, without the time of the last
+// heartbeat.
 func (m resources) agentStamp(ctx context.Context, env tools.Environment, uri string) (string, error) {
 	content, err := m.agent(ctx, env, uri)
 	if err != nil {
@@ -73,8 +74,8 @@ func (m resources) fileStamp(ctx context.Context, env tools.Environment, uri str
 	return strconv.FormatUint(file.Version, 10) + " " + file.SHA256.String(), nil
 }
 
-// Touched is the URI of the resource that a message of the bridge tells of, if it tells
-// of one, or of the folder that it is in.
+// Touched returns the URI of the resource that a message of the bridge is about, or of
+// the resource's folder; ok is false for other messages.
 func Touched(topics protocol.Topics, message *protocol.Message) (uri string, ok bool) {
 	rest, ours := topics.Under(message.Topic)
 	if !ours {

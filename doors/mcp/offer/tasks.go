@@ -14,21 +14,21 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// TaskCommand is the command that tasks of calls by MCP clients are said to run.
+// TaskCommand is the command name of the tasks of calls by MCP clients.
 const TaskCommand = "mcp.call"
 
 // keptFor is the time that every task can at least be asked for after its end.
 const keptFor = 24 * time.Hour
 
-// tasks are the bridge's tasks as MCP clients see them: those of calls that take
-// long, of calls that wait for an approval, of dispatches to groups, and runs of
-// workflows.
+// tasks are the bridge's tasks for MCP clients: of long calls, of calls that wait for
+// an approval, of dispatches to groups, and of runs of workflows.
 type tasks struct{ *Options }
 
 // Usable implements [mcpdoor.Tasks].
 func (m tasks) Usable(ctx context.Context, env tools.Environment) bool { return m.may(ctx, env) == nil }
 
-// may says why a principal may not ask for tasks, whether there are any or not.
+// may returns the error of a principal that may not use tasks, whether it has any or
+// not.
 func (m tasks) may(ctx context.Context, env tools.Environment) error {
 	return m.Authorize(ctx, env.Principal, "task:get", commands.Resource{Type: "task", Space: env.Principal.Home()})
 }
@@ -88,7 +88,7 @@ type waits struct {
 	Expires  int64  `json:"expires_at"`
 }
 
-// noTask is the error for a task that there is not, or that is somebody else's.
+// noTask is the error of a task that does not exist, or belongs to another principal.
 func noTask(id protocol.TaskID) error {
 	return protocol.Errorf(protocol.NotFound, "there is no task %q of yours, or not any more", id)
 }
@@ -119,12 +119,12 @@ func (m tasks) Get(ctx context.Context, env tools.Environment, id protocol.TaskI
 	return t, m.fill(ctx, env, t, &shown)
 }
 
-// fill tells how far a task is, and what became of it.
+// fill adds the state and the result to a task.
 func (m tasks) fill(ctx context.Context, env tools.Environment, t *mcpdoor.Task, shown *shownTask) error {
 	switch shown.State {
 	case "pending", "running":
 		t.Message = shown.progress()
-	case "paused", "aborted": // a rollout, until somebody resumes it or calls it off
+	case "paused", "aborted": // a rollout that waits to be resumed or cancelled
 		t.State, t.Message = mcpdoor.TaskWaiting, shown.State+shown.why()+"; "+shown.progress()
 	case "waiting":
 		t.State = mcpdoor.TaskWaiting
@@ -140,7 +140,7 @@ func (m tasks) fill(ctx context.Context, env tools.Environment, t *mcpdoor.Task,
 	return nil
 }
 
-// why is the reason why a rollout is paused or aborted, behind what it is.
+// why is the reason why a rollout is paused or aborted, as the end of a message.
 func (s *shownTask) why() string {
 	if s.Group == nil || s.Group.Rollout == nil || s.Group.Rollout.Reason == "" {
 		return ""
@@ -148,7 +148,7 @@ func (s *shownTask) why() string {
 	return ": " + s.Group.Rollout.Reason
 }
 
-// progress says how far a task is that works.
+// progress is the text of a running task's progress.
 func (s *shownTask) progress() string {
 	switch {
 	case s.Progress == nil && s.Group != nil:
@@ -161,8 +161,8 @@ func (s *shownTask) progress() string {
 	return s.Progress.Data.Message
 }
 
-// end tells how a task ended. Only a fault of the bridge is one of the protocol:
-// anything else a model reads.
+// end adds the end of a task. Only a fault of the bridge is an error of the protocol:
+// any other is a result for the model.
 func (s *shownTask) end(t *mcpdoor.Task) (err error) {
 	if s.Error != nil && s.Error.Code == protocol.Internal {
 		t.State, t.Failure, t.Message = mcpdoor.TaskFailed, s.Error, s.Error.Message
@@ -186,7 +186,7 @@ func (s *shownTask) end(t *mcpdoor.Task) (err error) {
 	return err
 }
 
-// called is the result of a call that was kept until somebody agreed to it.
+// called decodes the result of a parked call.
 func called(text json.RawMessage) (*tools.Result, error) {
 	var end struct {
 		Status tools.Status  `json:"status"`
@@ -216,14 +216,14 @@ func resultOf(status tools.Status, text string, err *protocol.Error) *tools.Resu
 	return r
 }
 
-// approval is the approval that a task waits for. Who may not look at approvals is told
-// that it waits for one, and which.
+// approval is the approval of a waiting task. A principal without the right to
+// approvals gets only its id, tool and reason.
 func (m tasks) approval(ctx context.Context, env tools.Environment, t *mcpdoor.Task, w *waits) *mcpdoor.Approval {
 	if w == nil {
 		return nil
 	}
-	a := &mcpdoor.Approval{ID: w.Approval, Tool: w.Tool, Why: "somebody has to agree to it"}
-	t.Message = fmt.Sprintf("%s waits until somebody agrees to it who may (approval %s), until %s at the latest",
+	a := &mcpdoor.Approval{ID: w.Approval, Tool: w.Tool, Why: "the call needs an approval"}
+	t.Message = fmt.Sprintf("%s waits for the approval %s, until %s at the latest",
 		w.Tool, w.Approval, time.UnixMilli(w.Expires).UTC().Format(time.RFC3339))
 	var asked struct {
 		Nonce     string           `json:"nonce"`
@@ -273,7 +273,7 @@ func (m tasks) Decide(ctx context.Context, env tools.Environment, shown *mcpdoor
 	}
 	var decided json.RawMessage
 	err := m.ask(ctx, env, "approval.decide", map[string]any{"approval_id": shown.ID, "nonce": shown.Nonce, "decision": decision, "reason": reason}, &decided)
-	if protocol.CodeOf(err) == protocol.InvalidState { // by somebody else, in the same moment
+	if protocol.CodeOf(err) == protocol.InvalidState { // decided by another principal meanwhile
 		return nil
 	}
 	return err

@@ -42,21 +42,21 @@ func read(line []byte) (*message, bool) {
 	if !json.Valid(line) {
 		return m, false
 	}
-	_ = json.Unmarshal(line, m) // whatever has another form the bridge refuses
+	_ = json.Unmarshal(line, m) // the bridge refuses other forms
 	if bytes.Equal(m.ID, []byte("null")) {
 		m.ID = nil
 	}
 	return m, true
 }
 
-// calls reports whether the message wants an answer.
+// calls reports whether the message is a call, which requires an answer.
 func (m *message) calls() bool { return m.Method != "" && m.ID != nil }
 
 // stateless reports whether the message is of a version without sessions.
 func (m *message) stateless() bool { return m.Params.Meta.Version >= firstStateless }
 
-// headers are the headers of the HTTP request with the message, as its version
-// of the protocol wants them.
+// headers sets the headers of the HTTP request with the message, by its version of the
+// protocol.
 func (m *message) headers(h http.Header, s session) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "application/json, text/event-stream")

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// maxRefusal bounds what is read of an answer that is no message.
+// maxRefusal is the greatest size of an answer that is no message, in bytes.
 const maxRefusal = 64 << 10
 
-// send carries a message to the bridge and writes what comes back.
+// send sends a message to the bridge and writes its answer.
 func (p *proxy) send(ctx context.Context, m *message) {
 	response, err := p.post(ctx, m)
 	if err == nil && response.StatusCode == http.StatusNotFound && p.reopen(ctx, m) {
@@ -66,7 +66,7 @@ func (p *proxy) opened(id string) {
 	p.session.id = id
 }
 
-// receive writes what the bridge answers to a message.
+// receive writes the bridge's answer to a message.
 func (p *proxy) receive(ctx context.Context, m *message, r *http.Response) {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
@@ -87,7 +87,7 @@ func (p *proxy) receive(ctx context.Context, m *message, r *http.Response) {
 		}
 		p.pass(m, withID(body, m.ID, r.StatusCode))
 	default:
-		text, _ := io.ReadAll(io.LimitReader(r.Body, maxRefusal)) // what came of it
+		text, _ := io.ReadAll(io.LimitReader(r.Body, maxRefusal)) // the part before an error suffices
 		p.fault(m, fmt.Sprintf("the bridge answered %s: %s", r.Status, bytes.TrimSpace(text)))
 	}
 }
@@ -114,7 +114,7 @@ func (p *proxy) pass(m *message, data []byte) bool {
 	}
 	if m != nil && !m.calls() && seen.Method == "" {
 		p.Log.Warn("the bridge refused a notification", "method", m.Method, "answer", string(data[:min(len(data), 1024)]))
-		return true // who sent it waits for nothing
+		return true // the message requires no answer
 	}
 	p.write(data)
 	return answers
@@ -148,8 +148,8 @@ func (p *proxy) fault(m *message, text string) {
 	p.Log.Warn("a message was lost", "reason", text)
 }
 
-// reopen opens a session anew if a message was of one that the bridge does not
-// know any more, as after its restart. It reports whether to try again.
+// reopen opens a new session if a message was of one that the bridge does not know any
+// more, as after a restart. It reports whether to send the message again.
 func (p *proxy) reopen(ctx context.Context, m *message) bool {
 	p.reopening.Lock()
 	defer p.reopening.Unlock()
@@ -160,7 +160,7 @@ func (p *proxy) reopen(ctx context.Context, m *message) bool {
 		return false
 	}
 	if m.sent != known.id {
-		return true // somebody else has done it meanwhile
+		return true // another goroutine has reopened it meanwhile
 	}
 	response, err := p.post(ctx, first)
 	if err != nil {
@@ -188,8 +188,8 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-// listen writes what the bridge says by itself in a session, until ctx ends or
-// another session begins.
+// listen writes the bridge's own messages in a session, until ctx ends or another
+// session begins.
 func (p *proxy) listen(ctx context.Context) {
 	p.mu.Lock()
 	if p.hearing != nil {

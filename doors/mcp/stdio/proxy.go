@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Endpoint string                                         // URL of the MCP endpoint
 	HTTP     *http.Client                                   // without a timeout: calls may take long
-	Identify func(ctx context.Context, h http.Header) error // shows who is asking
+	Identify func(ctx context.Context, h http.Header) error // adds the credential
 	In       io.Reader
 	Out      io.Writer
 	MaxLine  int // bytes of one message, default 16 MiB
@@ -69,7 +69,7 @@ func (p *proxy) end(ctx context.Context, cancel context.CancelFunc) {
 	p.leave(context.WithoutCancel(ctx))
 }
 
-// A proxy is one run.
+// A proxy is the state of one run.
 type proxy struct {
 	Options
 	fail    context.CancelFunc
@@ -84,10 +84,10 @@ type proxy struct {
 	first   *message                      // the initialize request, to repeat after a restart of the bridge
 	hearing context.CancelFunc            // ends the stream that listens
 	open    map[string]context.CancelFunc // calls without a session, by id
-	writing error                         // what is wrong with the output
+	writing error                         // error of the output
 }
 
-// A session is one with the bridge, of versions that have sessions.
+// A session is a session with the bridge, in versions with sessions.
 type session struct {
 	id, version string
 }
@@ -119,8 +119,8 @@ func (p *proxy) scan(ctx context.Context, lines chan<- []byte) error {
 	return scanner.Err()
 }
 
-// take carries one message. A message without an answer goes out before the next
-// message is looked at, and so does what opens a session.
+// take forwards one message. A message without an answer, and one that opens a session,
+// is sent before the next message is read.
 func (p *proxy) take(ctx context.Context, line []byte) {
 	m, ok := read(line)
 	switch {
@@ -152,8 +152,8 @@ func (p *proxy) begun() bool {
 	return p.first != nil
 }
 
-// early answers a call before there is a session, for which the bridge has no
-// place: clients may ask whether anybody is there, and nothing else.
+// early answers a call before there is a session, which the bridge does not accept:
+// only ping is allowed.
 func (p *proxy) early(m *message) {
 	if m.Method == "ping" {
 		p.write(append(append([]byte(`{"jsonrpc":"2.0","id":`), m.ID...), `,"result":{}}`...))
@@ -162,7 +162,7 @@ func (p *proxy) early(m *message) {
 	p.write(failure(m.ID, codeRequest, "initialize comes first"))
 }
 
-// call carries a message that wants an answer, beside others.
+// call forwards a call, concurrently with others.
 func (p *proxy) call(ctx context.Context, m *message) {
 	select {
 	case p.slots <- struct{}{}:
@@ -231,7 +231,7 @@ func (p *proxy) broken() error {
 	return p.writing
 }
 
-// drain gives what is under way a while to be done.
+// drain waits for the calls under way, for a while.
 func (p *proxy) drain() {
 	done := make(chan struct{})
 	go func() { p.calls.Wait(); close(done) }()

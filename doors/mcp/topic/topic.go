@@ -33,8 +33,7 @@ type Topic struct {
 	close context.CancelFunc
 }
 
-// Open has the broker hand in what is published on the topic. Call it before
-// [broker.Broker.Serve].
+// Open registers the topic at the broker. Call it before [broker.Broker.Serve].
 func Open(o Options) *Topic {
 	t := &Topic{Options: o}
 	t.open, t.close = context.WithCancel(context.Background())
