@@ -235,7 +235,7 @@ type route struct {
 	members    [][]*subscription // of groups
 	handlers   []func(*Publication)
 	inspectors []Inspector
-	fit        bool // its topic may be that of a message of the bridge's own
+	fit        bool // its topic is valid and has no more levels than allowed
 
 	awayFor awayKey // whom awayIs is for
 	awayIs  *Away
@@ -322,7 +322,19 @@ func (x *index) match(name string) *route {
 // route returns who gets the messages of a topic, from the turn's cache while
 // no subscription changes.
 func (t *turn) route(name []byte) *route {
-	return t.routeOf(unsafe.String(unsafe.SliceData(name), len(name)))
+	return t.routeOf(stringOf(name))
+}
+
+// stringOf is bytes as a string, which is good as long as they stay.
+func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// fitRoute is the route of a topic that was checked and looked up before, nil for
+// others.
+func (t *turn) fitRoute(name string) *route {
+	if r := t.knownRoute(name); r != nil && r.fit {
+		return r
+	}
+	return nil
 }
 
 // routeOf is route for a name that is a string. It does not keep it.

@@ -20,16 +20,23 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 	if err != nil {
 		return err
 	}
+	r := t.fitRoute(stringOf(name))
+	if r == nil && !topic.ValidName(name) {
+		return &packet.Error{Reason: packet.TopicNameInvalid, Text: "invalid topic name"}
+	}
 	if p.QoS > 0 {
 		if again, err := t.admit(c, p); again || err != nil {
 			return err
 		}
 	}
-	if topic.DeeperThan(t.b.options.Limits.TopicLevels, name) {
-		t.refusePublish(c, p, Verdict{byte(packet.TopicNameInvalid), tooDeep})
-		return nil
+	if r == nil {
+		if topic.DeeperThan(t.b.options.Limits.TopicLevels, name) {
+			t.refusePublish(c, p, Verdict{byte(packet.TopicNameInvalid), tooDeep})
+			return nil
+		}
+		r = t.route(name)
+		r.fit = true
 	}
-	r := t.route(name)
 	if v := t.b.options.Permissions.MayPublish(c.client, r.topic, p.Retain); !v.Allowed() {
 		t.refusePublish(c, p, v)
 		return nil
@@ -110,7 +117,7 @@ func (t *turn) noRoom(reason string) Verdict {
 	return Verdict{byte(packet.QuotaExceeded), reason}
 }
 
-// topicOf resolves the topic alias and checks the name.
+// topicOf resolves the topic alias. Whether the name is valid is asked with the route.
 func (c *conn) topicOf(p *packet.Publish) ([]byte, error) {
 	if p.Properties.Has(packet.SubscriptionID) { // [MQTT-3.3.4-6]
 		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "subscription identifier from a client"}
@@ -123,9 +130,6 @@ func (c *conn) topicOf(p *packet.Publish) ([]byte, error) {
 	}
 	if len(p.Topic) == 0 && c.version == packet.V5 {
 		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "no topic and no topic alias"}
-	}
-	if !topic.ValidName(p.Topic) {
-		return nil, &packet.Error{Reason: packet.TopicNameInvalid, Text: "invalid topic name"}
 	}
 	return p.Topic, nil
 }

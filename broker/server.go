@@ -66,8 +66,7 @@ type Broker struct {
 	connMu sync.Mutex
 	conns  []*conn
 
-	turnMu sync.Mutex
-	turns  []*turn
+	turns sync.Pool // of *turn, of those who are no reader
 
 	serving sync.WaitGroup // accept loops and connections
 	working sync.WaitGroup // the broker's own goroutines
@@ -177,7 +176,7 @@ func (b *Broker) Publish(to protocol.Recipients, m protocol.Message) (receivers 
 // ownRoute is the route of a message of the bridge's own. Its topic is checked with the
 // first message to it.
 func (t *turn) ownRoute(name string) (*route, error) {
-	if r := t.knownRoute(name); r != nil && r.fit {
+	if r := t.fitRoute(name); r != nil {
 		return r, nil
 	}
 	if !topic.ValidName(name) || !packet.ValidString(bytesOf(name)) {
@@ -411,11 +410,7 @@ func (b *Broker) allConns() []*conn {
 
 // getTurn lends a turn to a goroutine that has none; putTurn ends it.
 func (b *Broker) getTurn() *turn {
-	b.turnMu.Lock()
-	defer b.turnMu.Unlock()
-	if n := len(b.turns); n > 0 {
-		t := b.turns[n-1]
-		b.turns = b.turns[:n-1]
+	if t, ok := b.turns.Get().(*turn); ok {
 		return t
 	}
 	return newTurn(b)
@@ -425,9 +420,5 @@ func (b *Broker) putTurn(t *turn) {
 	t.end()
 	t.own = false
 	t.kept, t.raw, t.frames, t.msg = nil, nil, [4][]byte{}, message{}
-	b.turnMu.Lock()
-	defer b.turnMu.Unlock()
-	if len(b.turns) < 64 {
-		b.turns = append(b.turns, t)
-	}
+	b.turns.Put(t)
 }

@@ -1,6 +1,9 @@
 package packet
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // A PropertyID identifies an MQTT 5 property.
 type PropertyID byte
@@ -269,10 +272,8 @@ func (p *Properties) checkZero(r *reader, id PropertyID, v uint32) {
 // Size is the number of bytes the properties take, without their length.
 func (p *Properties) Size() int {
 	n := 0
-	for id, left := PropertyID(0), p.set; left != 0; id, left = id+1, left>>1 {
-		if left&1 == 0 {
-			continue
-		}
+	for left := p.set; left != 0; left &= left - 1 {
+		id := PropertyID(bits.TrailingZeros64(left))
 		switch at := slots[id].at; slots[id].kind {
 		case kindByte:
 			n += 2
