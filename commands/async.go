@@ -163,9 +163,17 @@ func (c *Call) claim() Claim {
 		digest = prints.digester.Digest(c.request.Params)
 	}
 	return Claim{
-		Principal: c.Principal.Party().String(), RequestID: c.RequestID,
+		Principal: c.party(), RequestID: c.RequestID,
 		Hash: prints.claim(c.command, digest), Expires: c.arrived.Add(c.keep.Sub(c.steady)),
 	}
+}
+
+// party names the party that calls.
+func (c *Call) party() string {
+	if c.plan != nil {
+		return c.plan.callerOf(c).name
+	}
+	return c.Principal.Party().String()
 }
 
 // written makes JSON of a handler's result.

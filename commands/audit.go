@@ -94,8 +94,9 @@ func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 		a.Memo = c.plan.memo
 	}
 	c.mu.Lock()
-	a.Resource, a.Digest, a.Executed = c.target, c.digest, c.executed
+	a.Resource, a.Digest = c.target, c.digest
 	c.mu.Unlock()
+	a.Executed = c.executed.Load()
 	if a.Late && !a.Executed {
 		return // it never came to its turn
 	}
@@ -120,12 +121,9 @@ func (r *Router) records(c *Call) bool { return r.opts.Auditor != nil && c.comma
 
 // started notes that the handler is about to run.
 func (r *Router) started(c *Call) {
-	if r.opts.Auditor == nil {
-		return
+	if r.opts.Auditor != nil {
+		c.executed.Store(true)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.executed = true
 }
 
 // loggable lists the parameters of a struct that audit may show as they are:

@@ -86,11 +86,13 @@ type Call struct {
 	unwatch   func() bool // of the audience; fixed before the call can be answered
 	abandoned atomic.Bool // by its audience
 
+	executed atomic.Bool // the handler was reached; for audit
 	acted    atomic.Bool // has begun an effect that must not happen twice
 	answered atomic.Bool
 	children atomic.Uint32 // ids given to calls on behalf of this one
 	seq      atomic.Uint64 // of events
 
+	warning  atomic.Bool // there are warnings
 	mu       sync.Mutex
 	slotted  bool  // holds a worker slot
 	owed     bool  // gave one back and is to take one again
@@ -99,7 +101,6 @@ type Call struct {
 	onEvent  func(event string, data any) // takes events instead of the caller
 	target   Resource                     // its resource, once known; for audit
 	digest   Digest                       // of its params, at the same time
-	executed bool                         // the handler was reached; for audit
 }
 
 // An Asker asks the caller for something while the call runs: a person for the rest of the
@@ -153,10 +154,14 @@ func (c *Call) Warn(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.warnings = append(c.warnings, fmt.Sprintf(format, args...))
+	c.warning.Store(true)
 }
 
 // warned returns the warnings so far.
 func (c *Call) warned() []string {
+	if !c.warning.Load() {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.warnings)

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,10 +15,12 @@ type callContext struct {
 	parent   context.Context // for values
 	deadline time.Time
 
+	ended    atomic.Bool // err is set
+	followed atomic.Bool // contexts or goroutines may look at it later
+
 	mu      sync.Mutex
 	err     error
 	done    chan struct{} // made when asked for
-	derived bool          // contexts were, which may look at it later
 	watches *Watch        // called at the end
 }
 
@@ -41,6 +44,9 @@ func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
 func (c *callContext) Value(key any) any { return c.parent.Value(key) }
 
 func (c *callContext) Err() error {
+	if !c.ended.Load() {
+		return nil // as nearly always
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -50,6 +56,7 @@ func (c *callContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done == nil {
+		c.followed.Store(true)
 		c.done = make(chan struct{})
 		if c.err != nil {
 			close(c.done)
@@ -61,9 +68,7 @@ func (c *callContext) Done() <-chan struct{} {
 // AfterFunc is asked for by package context before it would start a
 // goroutine for every context derived from this one.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
-	c.mu.Lock()
-	c.derived = true
-	c.mu.Unlock()
+	c.followed.Store(true)
 	w := new(Watch)
 	c.Watch(w, ending(f))
 	return w.Stop
@@ -114,11 +119,7 @@ func (w *Watch) Stop() bool {
 }
 
 // isFollowed reports whether others may still look at the context.
-func (c *callContext) isFollowed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.done != nil || c.derived
-}
+func (c *callContext) isFollowed() bool { return c.followed.Load() }
 
 // end ends the context, once.
 func (c *callContext) end(err error) {
@@ -128,6 +129,7 @@ func (c *callContext) end(err error) {
 		return
 	}
 	c.err = err
+	c.ended.Store(true)
 	if c.done != nil {
 		close(c.done)
 	}

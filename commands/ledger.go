@@ -138,12 +138,7 @@ func (l *ledger) caller(c *Call) partyKey {
 	if c.plan == nil {
 		return l.party(c.Principal.Party())
 	}
-	if p := c.plan.caller.Load(); p != nil && p.who == c.Principal {
-		return p.key
-	}
-	p := &planCaller{c.Principal, l.party(c.Principal.Party())}
-	c.plan.caller.Store(p)
-	return p.key
+	return c.plan.callerOf(c).key
 }
 
 // begin takes a call up, or returns the verdict and the outcome of an earlier call
@@ -343,12 +338,36 @@ func (l *ledger) shrink() {
 			l.answers.cut()
 		}
 	}
-	for l.found.count > l.maxEntries {
+	if l.found.count > l.maxEntries {
+		l.expel()
+	}
+}
+
+// expel removes records until there is room for some more.
+func (l *ledger) expel() {
+	room := l.maxEntries / expelledOf
+	l.approach(room + 1)
+	for l.found.count > l.maxEntries-room {
 		s := l.expendable()
 		if s == noSlot {
 			return // all are running, and their number is bounded elsewhere
 		}
 		l.remove(s)
+	}
+}
+
+// expelledOf is the number of records of which one is expelled with the one that there
+// is no room for.
+const expelledOf = 1 << 14
+
+// approach reads what removing the n records reads that expire soonest. Each of
+// these reads misses the processor's caches and none needs another's outcome, so that
+// together they take little longer than one, where removal by removal each is waited for.
+func (l *ledger) approach(n int) {
+	for s := l.expiry.soonest(); s != noSlot && n > 0; n-- {
+		r := l.records.at(s)
+		l.found.approach(r.key)
+		s = r.newer
 	}
 }
 

@@ -11,6 +11,7 @@ type ledgerIndex struct {
 	tables  [indexTables]indexTable
 	records *recordTable // has the keys themselves
 	count   int
+	read    slot // by approach, so that it is read
 }
 
 const indexTables = 256
@@ -45,6 +46,12 @@ func (x *ledgerIndex) slotAt(t *indexTable, i uint32) slot {
 		return noSlot
 	}
 	return t.buckets[i].slot
+}
+
+// approach reads the place where a key that is there will be looked for.
+func (x *ledgerIndex) approach(k entryKey) {
+	t, hash := x.tableOf(k)
+	x.read = x.slotAt(t, hash&uint32(len(t.buckets)-1))
 }
 
 // place is the place of a key, or of one that would be put.

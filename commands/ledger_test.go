@@ -291,6 +291,27 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	}
 }
 
+func TestThoseThatExpireSoonestMakeRoomForSeveral(t *testing.T) {
+	t.Parallel()
+	const most = 3 * expelledOf
+	l := newLedger(most, 1<<20)
+	at := func(i int) *Call { return request(fmt.Sprint(i), Act, epoch, time.Minute+time.Duration(i)*time.Millisecond) }
+	for i := range most + 1 {
+		_, e, _ := l.begin(at(i), 1)
+		l.finish(e, outcome{}, epoch)
+	}
+	if n, _ := l.usage(); n != most-3 {
+		t.Errorf("%d requests are known of at most %d", n, most)
+	}
+	for i := range most + 1 {
+		c := at(i)
+		known := l.found.find(l.key(l.caller(c), c.RequestID)) != noSlot
+		if gone := i < 4; known == gone {
+			t.Fatalf("request %d is known: %v", i, known)
+		}
+	}
+}
+
 func TestAnswersOfEveryKindAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	l := newLedger(100, 1<<20)

@@ -54,10 +54,23 @@ type plan struct {
 	memo      *Memo // nil if the hole may be recorded as it is
 }
 
-// A planCaller is what the ledger knows the principal by who makes the calls of a plan.
+// A planCaller is the principal who makes the calls of a plan, with what the ledger and
+// claims know it by.
 type planCaller struct {
-	who *protocol.Principal
-	key partyKey
+	who  *protocol.Principal
+	key  partyKey
+	name string // of its party
+}
+
+// callerOf is the caller of a call with this plan.
+func (p *plan) callerOf(c *Call) *planCaller {
+	if known := p.caller.Load(); known != nil && known.who == c.Principal {
+		return known
+	}
+	party := c.Principal.Party()
+	now := &planCaller{c.Principal, c.router.ledger.party(party), party.String()}
+	p.caller.Store(now)
+	return now
 }
 
 // A permission is the authorizer's decision for the calls of a plan.

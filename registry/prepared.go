@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,7 +177,7 @@ func (v *preparedInvocation) appendResult(dst []byte, n ask.Notice, took time.Du
 		dst = protocol.AppendString(append(dst, `,"agent_id":`...), string(n.Agent))
 	}
 	dst = append(append(dst, `,"data":`...), n.Data...)
-	dst = strconv.AppendFloat(append(dst, `,"execution_time":`...), milliseconds(took), 'f', -1, 64)
+	dst = appendMilliseconds(append(dst, `,"execution_time":`...), took)
 	return append(dst, '}')
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -132,6 +133,23 @@ func (v *invocation) Hear(n ask.Notice) {
 
 // milliseconds is a duration with three decimals, for people and graphs.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// appendMilliseconds appends what JSON has for milliseconds.
+func appendMilliseconds(dst []byte, d time.Duration) []byte {
+	us := d.Microseconds()
+	if us < 0 {
+		dst, us = append(dst, '-'), -us
+	}
+	dst = strconv.AppendInt(dst, us/1000, 10)
+	if us %= 1000; us == 0 {
+		return dst
+	}
+	dst = append(dst, '.', byte('0'+us/100), byte('0'+us/10%10), byte('0'+us%10))
+	for dst[len(dst)-1] == '0' {
+		dst = dst[:len(dst)-1]
+	}
+	return dst
+}
 
 // InvokeSkill is startInvoke for a caller that waits.
 func (s *Service) InvokeSkill(ctx context.Context, call *commands.Call, p InvokeSkillParams) (result InvokeSkillResult, err error) {
