@@ -66,7 +66,7 @@ type conn struct {
 	out      outbox
 	outAlias map[string]uint16
 	turn     *turn  // whose end will flush
-	queued   bool   // the flusher will flush
+	queued   bool   // the flusher will flush, or the reader at the end of its turn
 	riding   int64  // since when acknowledgements wait for a packet to leave with, 0 if none do
 	walks    int    // how many acknowledgements do not wait so
 	closed   bool   // nothing may be added to the outbox
@@ -74,6 +74,7 @@ type conn struct {
 	since    int64  // when the outbox was blocked, or last got on, or the end began
 	dropped  uint64 // messages of QoS 0 that found no room in the outbox
 	owed     []pendingAck
+	owing    atomic.Bool   // there are some
 	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
 	uncut    bool          // the outbox leaves before the end
 	farewell *farewell     // that is told then; nil for none
@@ -89,6 +90,9 @@ type transport interface {
 	write(segs []seg, off int) (n int, err error)
 	// held is the number of bytes that write took and that are not on their way yet.
 	held() int
+	// passOn has the outbox written by the reader of the connection, at the end of the
+	// turn that it is in, and reports whether it is in one and another than t.
+	passOn(t *turn) bool
 	// await has conn.writable called when writing can go on.
 	await()
 	// full reports whether the peer is to take more before writing goes on, while

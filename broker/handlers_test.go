@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -78,6 +79,48 @@ func TestWhatIsPublishedDoesNotLeaveBeforeTheHook(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAReaderInATurnWritesWhatOthersHaveForItsClients has one of two readers stay in a
+// turn meanwhile.
+func TestAReaderInATurnWritesWhatOthersHaveForItsClients(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("connections share no readers here")
+	}
+	inTurn, goOn := make(chan struct{}), make(chan struct{})
+	var writes atomic.Int64
+	n := newHandlingNode(t, func(b *broker.Broker) {
+		b.Handle("stay", func(*broker.Publication) {
+			close(inTurn)
+			<-goOn
+		})
+		b.BeforeWrite(func() { writes.Add(1) })
+	}, func(o *broker.Options) { o.Readers = 2 })
+	silent := func(c *paho.Connect) { c.KeepAlive = 0 } // no answers to pings are written
+	busy := n.connect("busy", as("ann"), silent)
+	busy.subscribe("news", 1)
+	idle := n.connect("idle", as("ann"), silent) // of the other reader
+	stayed := make(chan struct{})
+	go func() {
+		defer close(stayed)
+		busy.publish(&paho.Publish{Topic: "stay", QoS: 1})
+	}()
+	<-inTurn
+	before := writes.Load()
+	for i := range 3 {
+		idle.publish(&paho.Publish{Topic: "news", QoS: 1, Payload: fmt.Append(nil, i)})
+	}
+	if n := writes.Load() - before; n != 3 {
+		t.Errorf("%d writes acknowledge 3 messages", n)
+	}
+	close(goOn)
+	for i := range 3 {
+		if got := string(busy.receive().Payload); got != fmt.Sprint(i) {
+			t.Fatalf("message %d is %s", i, got)
+		}
+	}
+	<-stayed
 }
 
 // TestATakenPublicationIsItsHandlersOwn has a handler take what comes, and settle

@@ -124,6 +124,16 @@ func (o *outbox) reset() {
 	o.off, o.head, o.size = 0, 0, 0
 }
 
+// lasts reports whether the outbox refers to nothing of the present turn.
+func (o *outbox) lasts() bool {
+	for i := range o.segs {
+		if !o.segs[i].own {
+			return false
+		}
+	}
+	return true
+}
+
 // drop empties the outbox.
 func (o *outbox) drop() {
 	for _, s := range o.segs {

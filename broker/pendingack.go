@@ -42,7 +42,7 @@ func (b *Broker) ready(a *pendingAck) bool { return a.receipt.done() && b.stored
 // for the packet is stored. Acknowledgements keep their order [MQTT-4.6.0-2]
 // [MQTT-4.6.0-3].
 func (t *turn) answer(c *conn, a pendingAck) {
-	if t.b.journal == nil && t.b.index.peers == nil {
+	if a.receipt == nil && t.b.stored(max(a.at, t.packetAt)) && !c.owes() { // as nearly always
 		t.acks = a.append(t.acks, c.version)
 		return
 	}
@@ -84,6 +84,7 @@ func (t *turn) owe(c *conn, a pendingAck) {
 	c.mu.Lock()
 	first := len(c.owed) == 0
 	c.owed = append(c.owed, a)
+	c.owing.Store(true)
 	if len(c.owed) >= most && c.job == nil {
 		relief := make(chan struct{})
 		c.relief = relief
@@ -105,11 +106,9 @@ func (t *turn) owe(c *conn, a pendingAck) {
 	}
 }
 
-func (c *conn) owes() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.owed) > 0
-}
+// owes reports whether the client is owed an acknowledgement. Only who reads the
+// connection can rely on a no: it alone adds one.
+func (c *conn) owes() bool { return c.owing.Load() }
 
 // settleReady sends the acknowledgements that were to wait and need not any more.
 func (t *turn) settleReady() {
@@ -153,6 +152,7 @@ func (t *turn) settleOwed(c *conn) {
 	}
 	if !more {
 		c.owed = nil
+		c.owing.Store(false)
 		if c.relief != nil {
 			close(c.relief)
 			c.relief = nil

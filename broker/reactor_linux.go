@@ -38,11 +38,48 @@ type reader struct {
 	ready   []readyConn
 	callers []*acceptor // that have connections to take
 
+	passed passed // to it by the turns of others
+
 	mu        sync.Mutex
 	slots     []*socket // by slot number
 	free      []int32
 	acceptors []*acceptor // by place
 	done      chan struct{}
+}
+
+// A passed is a list of connections of a reader that others have something written to
+// while the reader is in a turn, at the end of which it writes.
+type passed struct {
+	mu     sync.Mutex
+	inTurn bool
+	conns  []*conn
+}
+
+func (p *passed) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inTurn = true
+}
+
+// add reports whether there is a turn at the end of which a connection's outbox will be
+// written.
+func (p *passed) add(c *conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inTurn {
+		p.conns = append(p.conns, c)
+	}
+	return p.inTurn
+}
+
+// move moves what there is to a turn. With last the reader takes no more.
+func (p *passed) move(t *turn, last bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.dirty = append(t.dirty, p.conns...)
+	clear(p.conns)
+	p.conns = p.conns[:0]
+	p.inTurn = p.inTurn && !last
 }
 
 type readyConn struct {
@@ -177,6 +214,9 @@ func (s *socket) watch(mask uint32) {
 	_ = unix.EpollCtl(s.r.epfd, op, s.fd, &ev) // can fail only on misuse
 }
 
+// passOn implements [transport].
+func (s *socket) passOn(t *turn) bool { return s.r.t != t && s.r.passed.add(s.c) }
+
 func (s *socket) await() { s.watch(s.mask | unix.EPOLLOUT) }
 
 func (s *socket) full() bool { return true }
@@ -304,6 +344,7 @@ func (r *reader) patience() int {
 func (r *reader) turn(n int) {
 	r.sort(r.events[:n])
 	r.t.begin()
+	r.passed.begin()
 	r.b.flusher.enter(r.t.now)
 	defer r.b.flusher.leave()
 	for _, e := range r.ready {
@@ -316,6 +357,9 @@ func (r *reader) turn(n int) {
 	}
 	clear(r.ready)
 	r.end()
+	if r.passed.move(r.t, true); len(r.t.dirty) > 0 {
+		r.t.end()
+	}
 	for _, a := range r.callers { // after what carries messages
 		a.take()
 	}
@@ -342,6 +386,7 @@ func (r *reader) sort(events []unix.EpollEvent) {
 func (r *reader) end() {
 	r.t.settle()
 	r.b.flusher.help(r.t)
+	r.passed.move(r.t, false)
 	r.t.dismount()
 	r.t.end()
 	r.used = 0

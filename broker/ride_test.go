@@ -21,9 +21,10 @@ func (w *written) write(segs []seg, off int) (n int, err error) {
 	return len(all), nil
 }
 
-func (w *written) await()     {}
-func (w *written) held() int  { return 0 }
-func (w *written) full() bool { return true }
+func (w *written) passOn(*turn) bool { return false }
+func (w *written) await()            {}
+func (w *written) held() int         { return 0 }
+func (w *written) full() bool        { return true }
 func (w *written) shut()      {}
 func (w *written) close()     {}
 func (w *written) pause()     {}

@@ -24,6 +24,9 @@ func (s *stream) write([]seg, int) (int, error) { return 0, nil }
 
 func (s *stream) held() int { return 0 }
 
+// passOn says no: a stream has no turns that others wait for.
+func (s *stream) passOn(*turn) bool { return false }
+
 // full reports whether the writer is at work, and not about to begin.
 func (s *stream) full() bool { return s.sending }
 

@@ -139,9 +139,16 @@ func (t *turn) tellAll() {
 	t.tell = t.tell[:0]
 }
 
+// flush writes a connection's outbox. If the reader of the connection is in a turn it is
+// left to it: writing takes a while, and the reader would wait for the lock meanwhile.
 func (t *turn) flush(c *conn) {
 	c.mu.Lock()
 	c.turn, c.queued = nil, false
+	if c.out.lasts() && c.transport.passOn(t) {
+		c.queued = true
+		c.mu.Unlock()
+		return
+	}
 	c.flushLocked(t.now)
 	s, more := c.session, !c.out.blocked && !c.closed
 	c.mu.Unlock()
