@@ -4,7 +4,9 @@
 //
 // Connections are read by turns. A turn reads what its sockets hold into one
 // buffer, parses packets in place, routes them and at its end writes to every
-// connection it has something for, once each, without ever blocking. On Linux
+// connection it has something for, once each, without ever blocking. A connection
+// whose own reader is in a turn is left to that, so that readers do not wait for each
+// other's writes. On Linux
 // plain TCP connections share a few readers that wait with epoll and take many
 // connections in one turn (reactor_linux.go), new ones included
 // (accept_linux.go). A connection over TLS or WebSocket has a goroutine while hands
@@ -26,5 +28,5 @@
 //
 // session.mu guards what belongs to an MQTT session, conn.mu the outbox of a
 // connection, Broker.mu the tables. They are taken in this order: session,
-// index or retained, Broker, conn. No lock is held while foreign code runs.
+// index or retained, Broker, conn, and last that of a reader's list. No lock is held while foreign code runs.
 package broker

@@ -25,10 +25,10 @@ func (w *written) passOn(*turn) bool { return false }
 func (w *written) await()            {}
 func (w *written) held() int         { return 0 }
 func (w *written) full() bool        { return true }
-func (w *written) shut()      {}
-func (w *written) close()     {}
-func (w *written) pause()     {}
-func (w *written) resume()    {}
+func (w *written) shut()             {}
+func (w *written) close()            {}
+func (w *written) pause()            {}
+func (w *written) resume()           {}
 
 // riding is a turn of a reader, and a connection that is read in it.
 func riding(t *testing.T) (*turn, *conn, *written) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -32,7 +33,12 @@ type InvokeOptions struct {
 	// the model alone; Windows and Bare mean nothing then. It is of [KindModel].
 	Model *Peer
 
-	Callers []int // clients that call the one agent, each a scenario; default 50 and 1
+	// Processors are the numbers of processors that the bridge is measured with besides,
+	// as it would be on a machine that has so many (GOMAXPROCS).
+	Processors []int
+
+	Agents  int   // that are called, each by its share of the callers; default 1
+	Callers []int // clients that call them, each a scenario; default 50 and 1
 	Windows []int // calls each of them has open at a time, default 1 and 16
 	Payload int   // bytes of a request, and approximately of an answer; default 512
 
@@ -50,6 +56,15 @@ func (o *InvokeOptions) setDefaults() error {
 	}
 	if len(o.Callers) == 0 {
 		o.Callers = []int{50, 1}
+	}
+	o.Agents = cmp.Or(o.Agents, 1)
+	if o.Agents < 1 || o.Agents > maxConnections {
+		return fmt.Errorf("bench: %d agents are out of range", o.Agents)
+	}
+	for _, n := range o.Processors {
+		if n < 1 {
+			return fmt.Errorf("bench: a bridge cannot run on %d processors", n)
+		}
 	}
 	o.Payload = cmp.Or(o.Payload, 512)
 	if o.Web || o.Model != nil {
@@ -89,6 +104,10 @@ func (o *InvokeOptions) peers() []Peer {
 	if o.SyncAlways {
 		peers = append(peers, bridgePeer(bridgeName+", sync always", o.Bridge, "--sync", "always"))
 	}
+	for _, n := range o.Processors {
+		limited := append([]string{"env", "GOMAXPROCS=" + strconv.Itoa(n)}, o.Bridge...)
+		peers = append(peers, bridgePeer(fmt.Sprintf("%s, GOMAXPROCS %d", bridgeName, n), limited))
+	}
 	return peers
 }
 
@@ -127,7 +146,7 @@ func (o *InvokeOptions) options() Options {
 		for _, w := range o.Windows {
 			out.Scenarios = append(out.Scenarios, Scenario{
 				Name: fmt.Sprintf(invokeName+", %s, window %d", callers, w), Shape: Ask,
-				Publishers: n, QoS: 1, Payload: o.Payload, Window: w,
+				Publishers: n, Agents: o.Agents, QoS: 1, Payload: o.Payload, Window: w,
 			})
 		}
 	}

@@ -30,8 +30,16 @@ const (
 	benchEcho  = "echo"
 )
 
-// enroll registers the agent and its skill.
-func enroll(ctx context.Context, address string) error {
+// numbered is the name of one of several agents, or of its skill.
+func numbered(name string, i int) string {
+	if i == 0 {
+		return name
+	}
+	return name + "-" + strconv.Itoa(i)
+}
+
+// enroll registers agents, each with a skill of its own.
+func enroll(ctx context.Context, address string, agents int) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	c, err := client.Dial(ctx, "mqtt://"+address)
@@ -39,7 +47,16 @@ func enroll(ctx context.Context, address string) error {
 		return err
 	}
 	defer c.Close()
-	agent := map[string]any{"agent_id": benchAgent, "type": "end_agent"}
+	for i := range agents {
+		if err := enrollOne(ctx, c, numbered(benchAgent, i), numbered(benchSkill, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func enrollOne(ctx context.Context, c *client.Client, agentID, skillID string) error {
+	agent := map[string]any{"agent_id": agentID, "type": "end_agent"}
 	if _, err := client.Call[map[string]any](ctx, c, "agent.register", agent); err != nil {
 		return fmt.Errorf("agent.register: %w", err)
 	}
@@ -47,8 +64,8 @@ func enroll(ctx context.Context, address string) error {
 		"type": "object", "required": []string{"n"},
 		"properties": map[string]any{"n": map[string]any{"type": "string", "minLength": 16, "maxLength": 16}, "text": map[string]any{"type": "string"}},
 	}
-	skill := map[string]any{"agent_id": benchAgent, "skill": map[string]any{
-		"skill_id": benchSkill, "name": "Bench", "description": "answers", "version": "1.0.0", "type": "custom",
+	skill := map[string]any{"agent_id": agentID, "skill": map[string]any{
+		"skill_id": skillID, "name": "Bench", "description": "answers", "version": "1.0.0", "type": "custom",
 		"capabilities": []any{map[string]any{"capability_id": benchEcho, "params_schema": schema, "result_schema": schema}},
 	}}
 	if _, err := client.Call[map[string]any](ctx, c, "skill.register", skill); err != nil {
@@ -57,14 +74,18 @@ func enroll(ctx context.Context, address string) error {
 	return nil
 }
 
-// connectInvoke opens the connections of the agent and of its callers.
+// connectInvoke opens the connections of the agents and of their callers.
 func (r *rig) connectInvoke() error {
 	topics := protocol.NewTopics("")
 	s := r.scenario
-	agent := &agent{load: r.load, topic: topics.AgentResponse(benchAgent), size: s.Payload, start: r.hearing.start}
-	if !r.target.silent {
-		if _, err := r.dialAs(r.hearing, benchAgent, topics.AgentRequest(benchAgent), agent); err != nil {
-			return err
+	agents := max(s.Agents, 1)
+	for i := range agents {
+		name := numbered(benchAgent, i)
+		agent := &agent{load: r.load, name: name, topic: topics.AgentResponse(protocol.AgentID(name)), size: s.Payload, start: r.hearing.start}
+		if !r.target.silent {
+			if _, err := r.dialAs(r.hearing, name, topics.AgentRequest(protocol.AgentID(name)), agent); err != nil {
+				return err
+			}
 		}
 	}
 	if s.Over.isWeb() {
@@ -72,7 +93,7 @@ func (r *rig) connectInvoke() error {
 	}
 	for i := range s.Publishers {
 		id := "bench-caller-" + strconv.Itoa(i)
-		role := newCaller(r.load, s, topics, id, r.asking.start, &r.latency)
+		role := newCaller(r.load, s, topics, id, numbered(benchSkill, i%agents), r.asking.start, &r.latency)
 		c, err := r.dialAs(r.asking, id, topics.ClientResponse(id), role)
 		if err != nil {
 			return err
@@ -91,9 +112,9 @@ type call struct {
 
 // newCaller is a requester that invokes the skill. The id of a request is its
 // number and the time of sending.
-func newCaller(l *load, s Scenario, topics protocol.Topics, clientID string, start time.Time, h *histogram) *requester {
+func newCaller(l *load, s Scenario, topics protocol.Topics, clientID, skillID string, start time.Time, h *histogram) *requester {
 	k := call{start: start}
-	b := k.envelope(s.Payload, clientID)
+	b := k.envelope(s.Payload, skillID, clientID)
 
 	responseTopic := appendText([]byte{0x08}, topics.ClientResponse(clientID))
 	properties := append(responseTopic, appendText([]byte{0x09}, clientID)...) // and Correlation Data
@@ -106,14 +127,14 @@ func newCaller(l *load, s Scenario, topics protocol.Topics, clientID string, sta
 }
 
 // envelope returns a request of a size, and sets the offsets of its variable fields.
-func (k *call) envelope(size int, traceID string) []byte {
+func (k *call) envelope(size int, skillID, traceID string) []byte {
 	const hex16, millis = "0000000000000000", "0000000000000"
 	b := []byte(`{"version":"` + protocol.Version + `","id":"`)
 	k.atNumber, b = len(b), append(b, hex16...)
 	k.atSent, b = len(b), append(b, hex16...)
 	b = append(b, `","timestamp":`...)
 	k.atTimestamp, b = len(b), append(b, millis...)
-	b = append(b, `,"type":"request","command":"skill.invoke","params":{"skill_id":"`+benchSkill+`","capability_id":"`+benchEcho+`","params":{"n":"`...)
+	b = append(b, `,"type":"request","command":"skill.invoke","params":{"skill_id":"`+skillID+`","capability_id":"`+benchEcho+`","params":{"n":"`...)
 	k.atParam, b = len(b), append(b, hex16...)
 	b = append(b, `","text":"`...)
 	tail := `"}},"metadata":{"trace_id":"` + traceID + `","priority":"medium","timeout":30000}}`
@@ -148,6 +169,7 @@ func readAnswer(l *load, answer []byte) (number uint64, sent int64, ok bool) {
 // An agent answers invocations with the number it was given and some text.
 type agent struct {
 	load  *load
+	name  string
 	topic string
 	size  int       // of an answer
 	start time.Time // origin of the loop's clock
@@ -206,7 +228,7 @@ func (a *agent) prepare(length int) {
 	b = append(b, `,"type":"response","status":"success","result":{"n":"`...)
 	a.at.number, b = len(b), append(b, "0000000000000000"...)
 	b = append(b, `","text":"`...)
-	const tail = `"},"error":null,"metadata":{"sender_id":"` + benchAgent + `"}}`
+	tail := `"},"error":null,"metadata":{"sender_id":"` + a.name + `"}}`
 	b = append(b, bytes.Repeat([]byte("x"), max(a.size-len(b)-len(tail), 0))...)
 	a.t = publishTemplate(version5, a.topic, 1, nil, append(b, tail...))
 }

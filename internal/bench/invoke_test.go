@@ -16,14 +16,16 @@ import (
 func TestInvocationsReachTheAgentAndComeBack(t *testing.T) {
 	node := bridgetest.Start(t)
 	at := target{address: netip.MustParseAddrPort(node.Addresses.MQTT), version: version5, bridge: true}
-	if err := enroll(t.Context(), node.Addresses.MQTT); err != nil {
+	if err := enroll(t.Context(), node.Addresses.MQTT, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, window := range []int{1, 8} {
-		s := Scenario{Name: "invoke", Shape: Ask, Publishers: 2, QoS: 1, Payload: 512, Window: window}
-		got, err := measure(t.Context(), s, at, tiny(200))
-		if err != nil || !got.Clean() || got.Received != 200 {
-			t.Errorf("window %d: %+v %v", window, got, err)
+	for _, agents := range []int{1, 2} {
+		for _, window := range []int{1, 8} {
+			s := Scenario{Name: "invoke", Shape: Ask, Publishers: 2, Agents: agents, QoS: 1, Payload: 512, Window: window}
+			got, err := measure(t.Context(), s, at, tiny(200))
+			if err != nil || !got.Clean() || got.Received != 200 {
+				t.Errorf("%d agents, window %d: %+v %v", agents, window, got, err)
+			}
 		}
 	}
 }
@@ -40,7 +42,7 @@ func TestRefusedInvocationsAreReported(t *testing.T) {
 
 func TestCallerSendsRequestEnvelopes(t *testing.T) {
 	t.Parallel()
-	r := newCaller(&load{}, Scenario{QoS: 1, Payload: 512, Window: 1}, protocol.NewTopics(""), "caller", time.Now(), &histogram{})
+	r := newCaller(&load{}, Scenario{QoS: 1, Payload: 512, Window: 1}, protocol.NewTopics(""), "caller", benchSkill, time.Now(), &histogram{})
 	payload := r.t.packet[r.t.payload:]
 	r.write(payload, 7, 1234)
 	req, err := protocol.DecodeRequest(payload, protocol.Limits{})
@@ -59,7 +61,7 @@ func TestCallerSendsRequestEnvelopes(t *testing.T) {
 func TestAgentAnswersWithResponseEnvelopes(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 100, 512, 20_000} { // lengths of one, two and three bytes
-		a := &agent{load: &load{}, topic: "t", size: size, start: time.Now()}
+		a := &agent{load: &load{}, name: benchAgent, topic: "t", size: size, start: time.Now()}
 		packet := a.answer(&conn{loop: &loop{}, lastID: 0x0101}, []byte("some-id"), []byte("00000000000000ff"))
 		length, n := readVarint(packet[1:])
 		if n <= 0 || len(packet) != 1+n+length {
@@ -129,7 +131,7 @@ func TestInvokeOptions(t *testing.T) {
 func BenchmarkInvoke(b *testing.B) {
 	node := bridgetest.Start(b)
 	at := target{address: netip.MustParseAddrPort(node.Addresses.MQTT), version: version5, bridge: true}
-	if err := enroll(b.Context(), node.Addresses.MQTT); err != nil {
+	if err := enroll(b.Context(), node.Addresses.MQTT, 1); err != nil {
 		b.Fatal(err)
 	}
 	s := Scenario{Name: "invoke", Shape: Ask, Publishers: 50, QoS: 1, Payload: 512, Window: 16}

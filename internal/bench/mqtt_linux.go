@@ -93,7 +93,7 @@ func runOnce(ctx context.Context, p Peer, s Scenario, o Options) (Result, error)
 	}
 	ready := time.Since(b.begun)
 	if p.bridge && s.Over != OverLLM {
-		if err := enroll(ctx, b.address.String()); err != nil {
+		if err := enroll(ctx, b.address.String(), max(s.Agents, 1)); err != nil {
 			return Result{}, fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}

@@ -33,6 +33,7 @@ type Scenario struct {
 	Base string
 
 	Publishers  int // or requesters
+	Agents      int // that are invoked, each by its share of the requesters; 0 means one
 	Subscribers int // or idle clients; ignored by the other shapes
 	// Pairs gives each publisher a topic that one subscriber has subscribed.
 	// Otherwise several publishers have a topic each and every subscriber all

@@ -20,7 +20,7 @@ type webCall struct {
 func newWebCall(over Over, size int, index int) *webCall {
 	if over != OverMCP {
 		w := &webCall{path: "/api/v1/commands"}
-		w.body = w.call.envelope(size, fmt.Sprint("bench-caller-", index))
+		w.body = w.call.envelope(size, benchSkill, fmt.Sprint("bench-caller-", index))
 		return w
 	}
 	const hex16 = "0000000000000000"

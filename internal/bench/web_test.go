@@ -17,7 +17,7 @@ func webScenario(over Over) Scenario {
 
 func TestCallsOverHTTPReachTheAgentAndComeBack(t *testing.T) {
 	node := bridgetest.Start(t)
-	if err := enroll(t.Context(), node.Addresses.MQTT); err != nil {
+	if err := enroll(t.Context(), node.Addresses.MQTT, 1); err != nil {
 		t.Fatal(err)
 	}
 	at := target{
