@@ -295,7 +295,9 @@ func TestThoseThatExpireSoonestMakeRoomForSeveral(t *testing.T) {
 	t.Parallel()
 	const most = 3 * expelledOf
 	l := newLedger(most, 1<<20)
-	at := func(i int) *Call { return request(fmt.Sprint(i), Act, epoch, time.Minute+time.Duration(i)*time.Millisecond) }
+	at := func(i int) *Call {
+		return request(fmt.Sprint(i), Act, epoch, time.Minute+time.Duration(i)*time.Millisecond)
+	}
 	for i := range most + 1 {
 		_, e, _ := l.begin(at(i), 1)
 		l.finish(e, outcome{}, epoch)
