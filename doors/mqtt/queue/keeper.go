@@ -206,12 +206,13 @@ func (k *Keeper) store(q *Queue, key string, m *Message, end func(), settle func
 	defer end()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var err error
-	if q.LastValue {
-		err = k.replace(ctx, key, m)
-	} else {
-		_, err = k.Table.Create(ctx, key, m)
-	}
+	err := k.persist(ctx, func(ctx context.Context) error {
+		if q.LastValue {
+			return k.replace(ctx, key, m)
+		}
+		_, err := k.Table.Create(ctx, key, m)
+		return err
+	})
 	if err != nil {
 		k.Log.Warn("a message of a queue is not stored", "queue", q.Name, "topic", m.Topic, "error", err)
 		settle(broker.Verdict{Reason: implementation})

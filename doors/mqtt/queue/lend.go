@@ -186,12 +186,13 @@ func (k *Keeper) rests() bool {
 // patience is the time that a write for a message is tried.
 const patience = 10 * time.Minute
 
-// persist writes until that succeeds, or what was to be changed is not there any more.
+// persist writes until that succeeds, or what was to be changed is not there any more, or
+// what was to be made is there.
 func (k *Keeper) persist(ctx context.Context, write func(context.Context) error) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := write(ctx)
 		switch protocol.CodeOf(err) {
-		case protocol.NotFound, protocol.RevisionConflict:
+		case protocol.NotFound, protocol.RevisionConflict, protocol.AlreadyExists:
 			return nil
 		}
 		if err == nil {
@@ -234,7 +235,7 @@ func (k *Keeper) tend(ctx context.Context, all bool) {
 			if _, asked := gone[m.With]; !asked {
 				gone[m.With] = k.Self == "" || m.With != k.Self && k.Gone(ctx, m.With)
 			}
-			if gone[m.With] {
+			if gone[m.With] || m.With == k.Self && k.idles(key) {
 				_, err := k.Table.Update(ctx, key, m.held(""), revision)
 				if err != nil && protocol.CodeOf(err) != protocol.RevisionConflict {
 					k.Log.Warn("a message of a queue that a bridge had which is gone waits", "queue", m.Queue, "error", err)
@@ -242,6 +243,19 @@ func (k *Keeper) tend(ctx context.Context, all bool) {
 			}
 		}
 	}
+}
+
+// idles reports whether no client here has a message. If its record says that this process
+// has it, the write that said so seemed to have failed.
+func (k *Keeper) idles(key string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lines {
+		if e := l.entries[key]; e != nil {
+			return !e.lent
+		}
+	}
+	return false
 }
 
 // untended lists the keys of messages that another process has, or, with all, that no

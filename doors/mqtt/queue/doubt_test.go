@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+)
+
+// A message is stored once the store is back, within a minute.
+func TestAMessageWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := recordstest.New[Message]()
+		k := open(t, newDesk("nothing"), table, Queue{Name: "q", Topic: "#"})
+		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}
+		end, _ := k.begin(m)
+		table.BreakNext(5)
+		k.store(k.queues["q"], "1", m, end, func(v broker.Verdict) {
+			if !v.Allowed() {
+				t.Errorf("it is refused: %+v", v)
+			}
+		})
+		if table.Len() != 1 {
+			t.Error("it is not stored")
+		}
+	})
+}
+
+// A message that this process has by its record, since the write seemed to have failed,
+// and no client, is given out.
+func TestAMessageThatNoClientHasIsGivenOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, table := newDesk("$queue/q"), recordstest.New[Message]()
+		k := Open(Options{
+			Queues: settled(t, Queue{Name: "q", Topic: "#"}), Table: table, Self: "a/1", Gone: func(context.Context, string) bool { return false },
+			Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+		})
+		k.Attend(d)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- k.Run(ctx) }()
+		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t", With: "a/1"}
+		if _, err := table.Create(t.Context(), "1", m); err != nil {
+			t.Fatal(err)
+		}
+		l := d.next()
+		if l.Topic != "t" {
+			t.Fatal("nobody is given it")
+		}
+		time.Sleep(10 * interval)
+		if synctest.Wait(); len(d.loans) > 0 {
+			t.Error("it is given out again while a client has it")
+		}
+		l.done(broker.Accepted)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if table.Len() != 0 {
+			t.Error("it is left")
+		}
+	})
+}
