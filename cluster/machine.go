@@ -49,6 +49,11 @@ type peer struct {
 // rememberEnded is the least time for which ended nodes are remembered.
 const rememberEnded = 10 * time.Minute
 
+// adoptions bounds how many others may have had the sessions of a bridge since its last
+// run, where its clock was set back: each is known by the next number above the epoch of
+// that run (package estate), and the next run has to come after all of them.
+const adoptions = 1000
+
 // apart is the greatest time between two confirmed writes of this node for the silence
 // between them to count.
 const apart = time.Second
@@ -90,7 +95,9 @@ func (m *machine) next() step {
 		m.epoch = max(m.floor, 1)
 		return step{kind: join, epoch: m.epoch}
 	case before.record.ended() || before.silence > SilentAfter:
-		m.epoch = max(m.floor, before.record.Epoch+1)
+		if m.epoch = m.floor; m.epoch <= before.record.Epoch { // the clock was set back
+			m.epoch = before.record.Epoch + adoptions
+		}
 		return step{kind: join, after: before.revision, epoch: m.epoch}
 	}
 	return step{kind: prove}

@@ -27,7 +27,7 @@ func (c *Call) schedule(in Inbound) error {
 	age := c.arrived.Sub(sent)
 	switch {
 	case age > timeout+skew:
-		err := protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout; check the clock of the sender, or send timestamp 0 without one").
+		err := protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout by the clock of the bridge; check the clocks of both, or send timestamp 0 without one").
 			With("age_ms", age.Milliseconds()).With("timeout_ms", timeout.Milliseconds())
 		if c.request.Timestamp < secondsBelow {
 			err.Message = "the timestamp must be Unix milliseconds, or 0 without a clock, and looks like seconds"

@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/aibridge/aibridge/cluster"
@@ -14,7 +15,8 @@ func TestABridgeOfWhichALaterRunIsKnownDoesNotStart(t *testing.T) {
 	p := &process{w: w, node: cluster.Node{ID: "a", Epoch: 7}}
 	w.records["a"], w.revision["a"] = &Record{Holder: cluster.Node{ID: "b", Epoch: 1}, Run: 7}, 1
 	p.estates = New(Options{Records: p, Members: p})
-	if err := p.estates.Take(t.Context()); protocol.CodeOf(err) != protocol.StoreUnavailable {
+	err := p.estates.Take(t.Context())
+	if protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), "it says 1970-01-01T00:00:00Z") || !strings.Contains(err.Error(), "set the clock") {
 		t.Errorf("it took its estate: %v", err)
 	}
 	p.node.Epoch = 8

@@ -111,7 +111,7 @@ func (e *Estates) Take(ctx context.Context) error {
 			}
 			continue
 		case there && record.Run >= self.Epoch:
-			return protocol.Errorf(protocol.StoreUnavailable, "the clock of this machine was set back: run %d of this bridge would come after run %d; start it again", self.Epoch, record.Run)
+			return protocol.Errorf(protocol.StoreUnavailable, "the clock of this machine is behind: it says %s, and this bridge is known by a number of %s; set the clock, and start it again", moment(self.Epoch), moment(record.Run))
 		case there:
 			_, err = e.o.Records.Update(ctx, self.ID, &Record{Holder: self, Run: self.Epoch}, revision)
 		default:
@@ -122,6 +122,9 @@ func (e *Estates) Take(ctx context.Context) error {
 		}
 	}
 }
+
+// moment is the time that a number of a run stands for.
+func moment(run uint64) string { return time.UnixMilli(int64(run)).UTC().Format(time.RFC3339) }
 
 // Holds reports whether this process has the estate of another bridge.
 func (e *Estates) Holds(bridge string) bool {
