@@ -175,13 +175,31 @@ func (c *conn) writable(now int64) bool {
 }
 
 // end closes the connection after telling an MQTT 5 client why; reason 0 with
-// no text tells nothing. A full socket is given a moment to take the
-// DISCONNECT: what it has not been given at all is dropped, but for acknowledgements
-// before a farewell, and what lies between them.
+// no text tells nothing.
 func (c *conn) end(reason packet.Reason, text string, now int64) {
 	c.phase.Store(phaseEnded)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var last []byte
+	if reason != 0 && c.session != nil && c.version == packet.V5 {
+		last = c.disconnectPacket(reason, text)
+	}
+	c.endLocked(last, now)
+}
+
+// endWith closes the connection after a last packet.
+func (c *conn) endWith(last []byte, now int64) {
+	c.phase.Store(phaseEnded)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endLocked(last, now)
+}
+
+// endLocked closes the connection after a last packet, if there is one. A full socket is
+// given a moment to take it: what it has not been given at all is dropped, but for
+// acknowledgements before a farewell, and what lies between them. The last packet is not,
+// so it must come this way.
+func (c *conn) endLocked(last []byte, now int64) {
 	if c.closed {
 		return
 	}
@@ -190,10 +208,9 @@ func (c *conn) end(reason packet.Reason, text string, now int64) {
 		c.out.cut()
 		c.out.blocked = len(c.out.segs) > 0 || c.transport.held() > 0
 	}
-	if reason != 0 && c.session != nil && c.version == packet.V5 {
-		b := c.disconnectPacket(reason, text)
-		c.out.add(b)
-		c.noteOut(b)
+	if len(last) > 0 {
+		c.out.add(last)
+		c.noteOut(last)
 	}
 	c.since = now
 	c.flushLocked(now)

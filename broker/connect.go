@@ -254,7 +254,7 @@ func (t *turn) refuse(c *conn, why *packet.Error) {
 			return
 		}
 		answer.Reason = packet.ReturnCode(why.Reason)
-		c.add(t, answer.Append(nil, packet.V311))
+		c.endWith(answer.Append(nil, packet.V311), t.now)
 	default:
 		if why.Text != "" {
 			answer.Properties.SetBytes(packet.ReasonString, cutText(why.Text))
@@ -264,11 +264,11 @@ func (t *turn) refuse(c *conn, why *packet.Error) {
 			answer.Properties.Reset()
 			b = answer.Append(b[:0], packet.V5)
 		}
-		if len(b) <= c.maxPacket { // [MQTT-3.1.2-24]
-			c.add(t, b)
+		if len(b) > c.maxPacket { // [MQTT-3.1.2-24]
+			b = nil
 		}
+		c.endWith(b, t.now)
 	}
-	c.end(0, "", t.now)
 }
 
 // enter attaches the connection to its session, new or kept, and answers

@@ -18,7 +18,8 @@ func (s *socket) leastRead() int {
 }
 
 // adopt has a reader take over a connection that had a goroutine until its layer
-// was ready. It returns false if that is not possible; then nothing has changed.
+// was ready. It returns false if that is not possible, or not worth it any more; then
+// nothing has changed.
 func (rs *readers) adopt(c *conn, nc net.Conn, l layer) bool {
 	tcp := underneath(nc)
 	if tcp == nil || len(rs.all) == 0 {
@@ -31,10 +32,10 @@ func (rs *readers) adopt(c *conn, nc net.Conn, l layer) bool {
 	r := rs.pick()
 	s := &socket{c: c, r: r, fd: fd, layer: l}
 	c.mu.Lock()
-	if c.gone {
+	if gone := c.gone; gone || c.closed {
 		c.mu.Unlock()
 		_ = unix.Close(fd)
-		return true
+		return gone
 	}
 	_ = tcp.Close() // the socket lives on in fd
 	l.begin()

@@ -87,9 +87,33 @@ func (s *stream) send(segs []seg) bool {
 	return true
 }
 
+// shut reads on, as the transport's contract has it: a socket that is closed while
+// something lies in it unread resets the connection, and the peer may lose what it was
+// sent last.
 func (s *stream) shut() {
-	if !s.writing {
-		s.c.closeLocked()
+	if s.writing {
+		return
+	}
+	s.c.b.serving.Go(func() {
+		if !closeWrite(s.nc) {
+			_ = s.nc.Close() // the reader sees it
+		}
+	})
+}
+
+// closeWrite has each layer of a connection tell the peer that nothing more comes, the
+// uppermost first. It reports false if none of them can.
+func closeWrite(nc net.Conn) (told bool) {
+	_ = nc.SetWriteDeadline(time.Now().Add(closePatience))
+	for {
+		if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			told = true
+		}
+		upper, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return told
+		}
+		nc = upper.NetConn()
 	}
 }
 

@@ -116,7 +116,7 @@ func offers(h http.Header, header, name string) bool {
 
 const (
 	upgradePatience = 5 * time.Second // for the client to take the answer to its upgrade
-	closePatience   = time.Second     // for it to take a close frame
+	closePatience   = time.Second     // for it to take a close frame, or TLS's like
 )
 
 // accept answers the request for a WebSocket.
@@ -215,10 +215,16 @@ func (ws *webSocket) tell(why error) {
 	}
 }
 
+// CloseWrite leaves the connection below to its own.
+func (ws *webSocket) CloseWrite() error { return ws.writeFrame(wsClose, closing(wsNormal, "")) }
+
+// NetConn is the connection below.
+func (ws *webSocket) NetConn() net.Conn { return ws.Conn }
+
 // Close does not wait for the client to close its side.
 func (ws *webSocket) Close() error {
 	_ = ws.SetWriteDeadline(time.Now().Add(closePatience))
-	_ = ws.writeFrame(wsClose, closing(wsNormal, ""))
+	_ = ws.CloseWrite()
 	return ws.Conn.Close()
 }
 
