@@ -69,7 +69,7 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 // commitGuarded commits the ops, and again with other guards if the present ones do
 // not hold and that is no reason to fail.
 func (s *Store) commitGuarded(ctx context.Context, ops []Op, guards []uint64) error {
-	for range writeAttempts {
+	for wait := busyFirst; ; wait = min(2*wait, busyPause) {
 		msgs, err := s.messages(ops, guards)
 		if err != nil {
 			return err
@@ -84,8 +84,10 @@ func (s *Store) commitGuarded(ctx context.Context, ops []Op, guards []uint64) er
 		if err := s.resolveAll(ctx, ops, guards); err != nil {
 			return err
 		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
 	}
-	return protocol.Errorf(protocol.RevisionConflict, "others are changing the same records; try again")
 }
 
 // guards are the guards of the ops, each of which must name another key.

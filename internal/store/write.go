@@ -90,7 +90,7 @@ func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 		return 0, err
 	}
 	defer settle()
-	for range writeAttempts {
+	for wait := busyFirst; ; wait = min(2*wait, busyPause) {
 		revision, err = s.publish(ctx, op, guard)
 		if !errors.Is(err, errConflict) {
 			break
@@ -98,14 +98,32 @@ func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 		if guard, err = s.resolve(ctx, &op); err != nil {
 			return 0, err
 		}
-	}
-	if errors.Is(err, errConflict) {
-		return 0, protocol.Errorf(protocol.RevisionConflict, "%s %s is being changed by others", op.table, op.key)
+		if err = pause(ctx, wait); err != nil {
+			return 0, err
+		}
 	}
 	if err != nil {
 		return 0, err
 	}
 	return revision, s.follow(ctx, revision)
+}
+
+// Pauses before a write is tried again that was refused although its keys hold what they
+// must: the servers of a cluster refuse the writes to a key while they agree on another
+// one, which may come to nothing.
+const (
+	busyFirst = time.Millisecond // twice as long before each that follows, up to busyPause
+	busyPause = 50 * time.Millisecond
+)
+
+// pause waits; 5001 if ctx ends first.
+func pause(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the store is busy with other changes of the same records; try again")
+	}
 }
 
 // follow waits until the view has a revision that was acknowledged. It gives

@@ -39,14 +39,7 @@ func TestAMessageThatNoClientHasIsGivenOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, table := newDesk("$queue/q"), recordstest.New[Message]()
-		k := Open(Options{
-			Queues: settled(t, Queue{Name: "q", Topic: "#"}), Table: table, Self: "a/1", Gone: func(context.Context, string) bool { return false },
-			Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
-		})
-		k.Attend(d)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- k.Run(ctx) }()
+		stop := serveAs(t, d, table, "a/1")
 		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t", With: "a/1"}
 		if _, err := table.Create(t.Context(), "1", m); err != nil {
 			t.Fatal(err)
@@ -60,13 +53,53 @@ func TestAMessageThatNoClientHasIsGivenOut(t *testing.T) {
 			t.Error("it is given out again while a client has it")
 		}
 		l.done(broker.Accepted)
+		stop()
+		if table.Len() != 0 {
+			t.Error("it is left")
+		}
+	})
+}
+
+// A bridge whose store does not take writes tries to give a message out once in a while.
+func TestAMessageIsNotGivenOutWithoutPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, table := newDesk("nothing"), recordstest.New[Message]()
+		stop := serveAs(t, d, table, "a/1")
+		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}
+		if _, err := table.Create(t.Context(), "1", m); err != nil {
+			t.Fatal(err)
+		}
+		table.BreakNext(5)
+		began, filter := time.Now(), "$queue/q"
+		d.filter.Store(&filter)
+		l := d.next()
+		if l.Topic != "t" {
+			t.Fatal("nobody is given it")
+		}
+		if waited := time.Since(began); waited < 5*interval {
+			t.Errorf("it was tried six times in %v", waited)
+		}
+		l.done(broker.Accepted)
+		stop()
+	})
+}
+
+// serveAs runs a keeper of a process among others until stop.
+func serveAs(t *testing.T, d *desk, table *recordstest.Memory[Message], self string) (stop func()) {
+	k := Open(Options{
+		Queues: settled(t, Queue{Name: "q", Topic: "#"}), Table: table, Self: self, Gone: func(context.Context, string) bool { return false },
+		Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+	})
+	k.Attend(d)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- k.Run(ctx) }()
+	return func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if table.Len() != 0 {
-			t.Error("it is left")
-		}
-	})
+	}
 }

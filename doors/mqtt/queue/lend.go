@@ -80,6 +80,9 @@ func (k *Keeper) serve(ctx context.Context, l *line) {
 			m = m.held(k.Self)
 			if revision, err = k.Table.Update(ctx, e.key, m, revision); err != nil {
 				k.lost(l, e, at, err)
+				if !records.Raced(err) {
+					return // the next tick tries again
+				}
 				continue
 			}
 		}
@@ -105,7 +108,7 @@ func (k *Keeper) first(l *line, largest int) (e *entry, at int64) {
 // lost is told that a message could not be made this bridge's: another one has it, or it
 // cannot be stored now.
 func (k *Keeper) lost(l *line, e *entry, at int64, err error) {
-	if code := protocol.CodeOf(err); code != protocol.RevisionConflict && code != protocol.NotFound {
+	if !records.Raced(err) {
 		k.Log.Warn("a message of a queue cannot be given out", "queue", l.queue.Name, "error", err)
 	}
 	k.release(l, e, at)
