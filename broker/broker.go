@@ -67,12 +67,20 @@ type Publication struct {
 // does not wait.
 func (p *Publication) Take() (settle func(Verdict)) {
 	p.taken = true
+	return p.settler()
+}
+
+// settler has the acknowledgement wait for its verdict.
+func (p *Publication) settler() (settle func(Verdict)) {
 	r := p.receipt()
 	if r == nil {
 		return func(Verdict) {}
 	}
 	return func(v Verdict) {
-		r.verdict.Store(uint32(v.Reason))
+		if !v.Allowed() {
+			r.unstored.Store(v.Unstored)
+			r.verdict.Store(uint32(v.Reason))
+		}
 		r.Answer(Taken)
 		r.b.AnswerReceipts()
 	}
@@ -106,6 +114,10 @@ type Credentials struct {
 type Verdict struct {
 	Reason byte
 	Text   string
+	// Unstored marks a publication that is refused because its store failed. MQTT 3.1.1
+	// has no acknowledgement that refuses: the connection of such a client ends without
+	// one, so that the client sends the message again.
+	Unstored bool
 }
 
 // NotAuthorized refuses with reason code 0x87.

@@ -162,15 +162,5 @@ func (s *session) repaid(id uint16, reason packet.Reason) {
 // called, once and from anywhere, and tells its verdict if that is a failure. Other than
 // with [Publication.Take], it is delivered.
 func (p *Publication) Hold() (settle func(Verdict)) {
-	r := p.receipt()
-	if r == nil {
-		return func(Verdict) {}
-	}
-	return func(v Verdict) {
-		if !v.Allowed() {
-			r.verdict.Store(uint32(v.Reason))
-		}
-		r.Answer(Taken)
-		r.b.AnswerReceipts()
-	}
+	return p.settler()
 }

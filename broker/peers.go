@@ -140,6 +140,7 @@ type Receipt struct {
 	best atomic.Uint32
 
 	verdict  atomic.Uint32 // of a handler, a failure or 0
+	unstored atomic.Bool   // see [Verdict]
 	numbered *numbered     // the publish that waits, if that is a numbered one
 	then     func()        // is called instead, where no client waits
 }

@@ -35,6 +35,12 @@ func (a *pendingAck) outcome() packet.Reason {
 	return a.reason
 }
 
+// withheld reports whether the acknowledgement is not sent, but the connection ends: it
+// would be a refusal, which a client of this version cannot tell from success.
+func (a *pendingAck) withheld(version byte) bool {
+	return version == packet.V311 && a.receipt != nil && a.receipt.unstored.Load()
+}
+
 // ready reports whether the acknowledgement may be sent.
 func (b *Broker) ready(a *pendingAck) bool { return a.receipt.done() && b.stored(a.at) }
 
@@ -58,7 +64,7 @@ func (t *turn) answerLocked(c *conn, s *session, a pendingAck) (now bool) {
 		return true
 	}
 	a.at = max(a.at, t.packetAt)
-	if t.b.ready(&a) && !c.owes() {
+	if t.b.ready(&a) && !c.owes() && !a.withheld(c.version) {
 		if a.receipt != nil {
 			t.accepted(s, &a)
 		}
@@ -122,11 +128,13 @@ func (t *turn) settleReady() {
 // settleOwed sends the acknowledgements whose time has come.
 func (t *turn) settleOwed(c *conn) {
 	c.mu.Lock()
-	n, waiting := 0, 0
+	n, waiting, withheld := 0, 0, false
 	var granted []*subscription
 	var accepted []pendingAck
 	for n < len(c.owed) && t.b.ready(&c.owed[n]) {
-		if !c.closed {
+		if c.owed[n].withheld(c.version) {
+			withheld = true
+		} else if !c.closed {
 			answer := c.owed[n].append(nil, c.version)
 			c.out.add(answer)
 			c.noteOut(answer)
@@ -180,8 +188,11 @@ func (t *turn) settleOwed(c *conn) {
 		}
 		s.mu.Unlock()
 	}
-	if bye != nil {
+	switch {
+	case bye != nil:
 		t.sayFarewell(c, bye)
+	case withheld:
+		t.stop(c, packet.ImplementationSpecific, "", "a message is not stored")
 	}
 }
 

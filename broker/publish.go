@@ -31,7 +31,7 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 	}
 	if r == nil {
 		if topic.DeeperThan(t.b.options.Limits.TopicLevels, name) {
-			t.refusePublish(c, p, Verdict{byte(packet.TopicNameInvalid), tooDeep})
+			t.refusePublish(c, p, Verdict{Reason: byte(packet.TopicNameInvalid), Text: tooDeep})
 			return nil
 		}
 		r = t.route(name)
@@ -114,7 +114,7 @@ func (t *turn) noRoom(reason string) Verdict {
 	if t.b.full() {
 		reason = "the bridge's disk is nearly full"
 	}
-	return Verdict{byte(packet.QuotaExceeded), reason}
+	return Verdict{Reason: byte(packet.QuotaExceeded), Text: reason}
 }
 
 // topicOf resolves the topic alias. Whether the name is valid is asked with the route.

@@ -102,13 +102,18 @@ func (s *server) MayPublish(c *broker.Client, topic string, retain bool) broker.
 		}
 	}
 	if p := presenceOf(c); p != nil {
-		return broker.Verdict(s.Rights.MayPublishFrom(&p.memory, c.Principal(), topic, retain))
+		return verdictOf(s.Rights.MayPublishFrom(&p.memory, c.Principal(), topic, retain))
 	}
 	who, err := s.Credentials.Rights(grant.Of(c.Principal())) // a Will, which may be from before a restart
 	if err != nil {
 		return broker.NotAuthorized(protocol.AsError(err).Message)
 	}
-	return broker.Verdict(s.Rights.MayPublish(who, topic, retain))
+	return verdictOf(s.Rights.MayPublish(who, topic, retain))
+}
+
+// verdictOf is the answer of the broker that a ruling gives.
+func verdictOf(r security.Ruling) broker.Verdict {
+	return broker.Verdict{Reason: r.Reason, Text: r.Text}
 }
 
 // topicNameInvalid is a reason code of MQTT 5.
@@ -140,7 +145,7 @@ func (s *server) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
 			return v
 		}
 	}
-	return broker.Verdict(s.Rights.MaySubscribe(c.Principal(), filter))
+	return verdictOf(s.Rights.MaySubscribe(c.Principal(), filter))
 }
 
 // rulesOf are the rules of the profile that a topic or a filter belongs to, nil if it

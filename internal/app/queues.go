@@ -15,7 +15,8 @@ func newQueues(s *state, d *domains, options *mqttdoor.ServerOptions) *queue.Kee
 	o := queue.Options{
 		Queues: s.config.Queues, Table: d.queued, Registerer: s.metrics, Log: s.log,
 		MayHear: func(c *broker.Client, filter string) broker.Verdict {
-			return broker.Verdict(d.rights.MaySubscribe(c.Principal(), filter))
+			r := d.rights.MaySubscribe(c.Principal(), filter)
+			return broker.Verdict{Reason: r.Reason, Text: r.Text}
 		},
 	}
 	if d.relay != nil {

@@ -55,6 +55,8 @@ func verdictOn(why *protocol.Error) broker.Verdict {
 	}
 	v := broker.Verdict{Reason: implementationSpecific, Text: why.Message}
 	switch why.Code {
+	case protocol.StoreUnavailable, protocol.ShuttingDown:
+		v.Unstored = true
 	case protocol.InvalidParameter, protocol.MalformedEnvelope, protocol.PayloadTooLarge:
 		v.Reason = payloadInvalid
 	case protocol.PermissionDenied:

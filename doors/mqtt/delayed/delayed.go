@@ -216,7 +216,7 @@ func (k *Keeper) store(key string, m *Message, settle func(broker.Verdict)) {
 	k.mu.Unlock()
 	if err != nil {
 		k.Log.Warn("a delayed message is not stored", "client", m.Client, "topic", m.Topic, "error", err)
-		settle(broker.Verdict{Reason: implementation, Text: protocol.AsError(err).Message})
+		settle(broker.Verdict{Reason: implementation, Text: protocol.AsError(err).Message, Unstored: true})
 		return
 	}
 	settle(broker.Verdict{})

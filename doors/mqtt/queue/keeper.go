@@ -215,7 +215,7 @@ func (k *Keeper) store(q *Queue, key string, m *Message, end func(), settle func
 	})
 	if err != nil {
 		k.Log.Warn("a message of a queue is not stored", "queue", q.Name, "topic", m.Topic, "error", err)
-		settle(broker.Verdict{Reason: implementation})
+		settle(broker.Verdict{Reason: implementation, Unstored: true})
 		return
 	}
 	settle(broker.Verdict{})
