@@ -3288,6 +3288,107 @@ export interface Commands {
             warnings: string[];
         };
     };
+    /** Show a queue: its bounds, who publishes to it, and its messages without their payloads. */
+    "queue.info": {
+        params: {
+            cursor?: string;
+            find?: string;
+            limit?: number;
+            principal?: string;
+            queue: string;
+            sort?: "id" | "-id" | "queued_at" | "-queued_at" | "topic" | "-topic" | "principal" | "-principal" | "bytes" | "-bytes" | "tries" | "-tries";
+            space_id?: string;
+        };
+        result: {
+            bounds?: {
+                bytes: number;
+                dead_letters?: number;
+                deliveries?: number;
+                hours: number;
+                last_value?: boolean;
+                messages: number;
+                prefetch: number;
+                share: number;
+            };
+            bytes: number;
+            configured: boolean;
+            messages: number;
+            most: {
+                bytes: number;
+                messages: number;
+                principal?: string;
+            }[];
+            next_cursor?: string;
+            places: {
+                bridge?: string;
+                bytes: number;
+                dead_reason?: string;
+                principal?: string;
+                queued_at: number;
+                queued_id: string;
+                topic: string;
+                tries?: number;
+                until: number;
+            }[];
+            publishers: number;
+            queue: string;
+            space_id: string;
+            topic?: string;
+            total: number;
+        };
+    };
+    /** List queues of messages that wait for workers, with what is in them. */
+    "queue.list": {
+        params: {
+            cursor?: string;
+            find?: string;
+            limit?: number;
+            sort?: "id" | "-id" | "messages" | "-messages" | "bytes" | "-bytes";
+            space_id?: string;
+        };
+        result: {
+            next_cursor?: string;
+            queues: {
+                bytes: number;
+                configured: boolean;
+                messages: number;
+                publishers: number;
+                queue: string;
+                space_id: string;
+                topic?: string;
+            }[];
+            total: number;
+        };
+    };
+    /** Delete the messages of a queue that wait, or those of one publisher. */
+    "queue.purge": {
+        params: {
+            principal?: string;
+            queue: string;
+            space_id?: string;
+        };
+        result: {
+            left: number;
+            removed: number;
+        };
+    };
+    /** Delete one message of a queue, also one that a worker has: nobody gets it again. */
+    "queue.remove": {
+        params: {
+            queued_id: string;
+        };
+        result: {
+            bridge?: string;
+            bytes: number;
+            dead_reason?: string;
+            principal?: string;
+            queued_at: number;
+            queued_id: string;
+            topic: string;
+            tries?: number;
+            until: number;
+        };
+    };
     /** Show how far a principal, and its space, have used up their limits: at all bridges and at each. */
     "quota.get": {
         params: {
