@@ -68,6 +68,10 @@ func writes(things *Table[thing], revision uint64) map[string]func(context.Conte
 			_, err := things.Create(ctx, "none", &thing{N: 2})
 			return err
 		},
+		"once": func(ctx context.Context) error {
+			_, err := things.CreateOnce(ctx, "none", &thing{N: 2})
+			return err
+		},
 		"delete": func(ctx context.Context) error { return things.Delete(ctx, "held", revision) },
 	}
 }
@@ -75,7 +79,7 @@ func writes(things *Table[thing], revision uint64) map[string]func(context.Conte
 // A write that is refused while its key holds what it must is made once the servers are
 // done with the other change.
 func TestAWriteWaitsForAnotherOne(t *testing.T) {
-	for _, name := range []string{"update", "create", "delete"} {
+	for _, name := range []string{"update", "create", "once", "delete"} {
 		t.Run(name, func(t *testing.T) {
 			n, s, things := external(t)
 			load(t, s)
@@ -90,7 +94,7 @@ func TestAWriteWaitsForAnotherOne(t *testing.T) {
 			held, _, _ := things.Get("held")
 			created, _, _ := things.Get("none")
 			switch {
-			case name == "update" && held.N != 2, name == "create" && created == nil, name == "delete" && held != nil:
+			case name == "update" && held.N != 2, name == "create" && created == nil, name == "once" && created == nil, name == "delete" && held != nil:
 				t.Errorf("it is confirmed, and not made: %v, %v", held, created)
 			}
 		})

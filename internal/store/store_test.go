@@ -259,6 +259,27 @@ func TestOfManyCreatesOneSucceeds(t *testing.T) {
 	}
 }
 
+func TestWhatIsCreatedOnceIsNotCreatedAgain(t *testing.T) {
+	_, things := fresh(t)
+	ctx := context.Background()
+	if _, err := things.CreateOnce(ctx, "a", &thing{N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := things.CreateOnce(ctx, "a", &thing{N: 2})
+	wantCode(t, err, protocol.AlreadyExists)
+	if err := things.Delete(ctx, "a", 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = things.CreateOnce(ctx, "a", &thing{N: 3})
+	wantCode(t, err, protocol.AlreadyExists)
+	if v, _, there := things.Get("a"); there {
+		t.Errorf("%v is there again", v)
+	}
+	if _, err := things.Create(ctx, "a", &thing{N: 4}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOfManyDeletesOneSucceeds(t *testing.T) {
 	_, things := fresh(t)
 	ctx := context.Background()

@@ -110,6 +110,15 @@ func (t *Table[T]) Create(ctx context.Context, key string, v *T) (revision uint6
 	return t.store.write(ctx, t.CreateOp(key, v))
 }
 
+// CreateOnce stores v at a key that holds nothing and has held nothing for ten minutes;
+// 3002 otherwise. It may be repeated when its outcome is unknown: if it was stored, and
+// removed since, it is not stored again.
+func (t *Table[T]) CreateOnce(ctx context.Context, key string, v *T) (revision uint64, err error) {
+	op := t.CreateOp(key, v)
+	op.once = true
+	return t.store.write(ctx, op)
+}
+
 // Put stores v at key, in place of any other value.
 func (t *Table[T]) Put(ctx context.Context, key string, v *T) (revision uint64, err error) {
 	return t.store.write(ctx, t.PutOp(key, v, 0))

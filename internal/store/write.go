@@ -42,6 +42,7 @@ type Op struct {
 	subject  string
 	data     []byte
 	revision func() uint64  // of the key in the view, 0 for none
+	once     bool           // a key that was removed is not created again
 	vital    bool           // of an essential table
 	owner    protocol.Party // the party whose budget a new key uses, none for a deletion
 	err      error          // the fault of the key or the value
@@ -182,7 +183,7 @@ func (s *Store) resolve(ctx context.Context, op *Op) (guard uint64, err error) {
 	}
 	there := held != 0 && !deleted
 	switch {
-	case op.kind == opCreate && !there:
+	case op.kind == opCreate && (held == 0 || !there && !op.once):
 		return held, nil // over the marker of a deletion, if any
 	case op.kind == opDelete && op.expect == 0 && there:
 		return held, nil

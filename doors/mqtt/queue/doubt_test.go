@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A message is stored once the store is back, within a minute.
@@ -29,6 +30,47 @@ func TestAMessageWaitsForTheStore(t *testing.T) {
 		})
 		if table.Len() != 1 {
 			t.Error("it is not stored")
+		}
+	})
+}
+
+// A doubtful table confirms its first write only after a worker has acknowledged what that
+// stored.
+type doubtful struct {
+	*recordstest.Memory[Message]
+	doubted bool
+}
+
+func (d *doubtful) CreateOnce(ctx context.Context, key string, m *Message) (uint64, error) {
+	revision, err := d.Memory.CreateOnce(ctx, key, m)
+	if d.doubted || err != nil {
+		return revision, err
+	}
+	d.doubted = true
+	if err := d.Delete(ctx, key, revision); err != nil {
+		return 0, err
+	}
+	return 0, protocol.Wrap(protocol.StoreUnavailable, protocol.ErrUnconfirmed, "the store did not confirm it")
+}
+
+// A message that was stored without a confirmation, and is done already, is not stored
+// again.
+func TestAMessageThatIsDoneIsNotStoredAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := &doubtful{Memory: recordstest.New[Message]()}
+		k := Open(Options{
+			Queues: settled(t, Queue{Name: "q", Topic: "#"}), Table: table, Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+		})
+		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}
+		end, _ := k.begin(m)
+		k.store(k.queues["q"], "1", m, end, func(v broker.Verdict) {
+			if !v.Allowed() {
+				t.Errorf("it is refused: %+v", v)
+			}
+		})
+		if !table.doubted || table.Len() != 0 {
+			t.Errorf("%d messages wait", table.Len())
 		}
 	})
 }

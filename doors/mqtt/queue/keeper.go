@@ -36,10 +36,18 @@ type Server interface {
 	Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(broker.Return)) bool
 }
 
+// A Table keeps the records of messages.
+type Table interface {
+	records.Table[Message]
+	// CreateOnce stores a record at a key that holds nothing and has held nothing for
+	// ten minutes; 3002 otherwise.
+	CreateOnce(ctx context.Context, key string, m *Message) (revision uint64, err error)
+}
+
 // Options of a keeper.
 type Options struct {
 	Queues []Queue
-	Table  records.Table[Message]
+	Table  Table
 	// MayHear is the right of a client to subscribe to a topic.
 	MayHear func(c *broker.Client, filter string) broker.Verdict
 	// Self names the process where several bridges work, "" elsewhere.
@@ -210,7 +218,8 @@ func (k *Keeper) store(q *Queue, key string, m *Message, end func(), settle func
 		if q.LastValue {
 			return k.replace(ctx, key, m)
 		}
-		_, err := k.Table.Create(ctx, key, m)
+		// A worker may have acknowledged what an attempt that was not confirmed has stored.
+		_, err := k.Table.CreateOnce(ctx, key, m)
 		return err
 	})
 	if err != nil {

@@ -29,6 +29,7 @@ type Memory[T any] struct {
 	failing  int // writes that fail from now on
 	yielding bool
 	rows     map[string]row[T]
+	removed  map[string]bool
 	revision uint64
 	writes   int
 }
@@ -41,7 +42,9 @@ type row[T any] struct {
 var _ records.Table[int] = (*Memory[int])(nil)
 
 // New returns an empty table.
-func New[T any]() *Memory[T] { return &Memory[T]{rows: make(map[string]row[T])} }
+func New[T any]() *Memory[T] {
+	return &Memory[T]{rows: make(map[string]row[T]), removed: make(map[string]bool)}
+}
 
 // Break makes every write fail from now on, or with nil none.
 func (m *Memory[T]) Break(err error) {
@@ -150,6 +153,17 @@ func (m *Memory[T]) Create(ctx context.Context, key string, v *T) (uint64, error
 	})
 }
 
+// CreateOnce is the one of the store's tables: [Memory.Create] of a key that has held
+// nothing.
+func (m *Memory[T]) CreateOnce(ctx context.Context, key string, v *T) (uint64, error) {
+	return m.store(ctx, key, v, func(_ uint64, there bool) error {
+		if there || m.removed[key] {
+			return protocol.Errorf(protocol.AlreadyExists, "%s exists, or did", key)
+		}
+		return nil
+	})
+}
+
 // Put implements [records.Table].
 func (m *Memory[T]) Put(ctx context.Context, key string, v *T) (uint64, error) {
 	return m.store(ctx, key, v, func(uint64, bool) error { return nil })
@@ -245,6 +259,7 @@ func (m *Memory[T]) set(key string, v *T, check func(held uint64, there bool) er
 	m.writes++
 	if v == nil {
 		delete(m.rows, key)
+		m.removed[key] = true
 	} else {
 		m.rows[key] = row[T]{v, m.revision}
 	}
