@@ -2,23 +2,24 @@ package broker
 
 import "slices"
 
-// What a client retains at another bridge comes here by the log, and to those who are
-// subscribed by that bridge itself. Either may be first, and the log may be many
-// seconds late. Who subscribes meanwhile is answered by the message before: such
-// subscribers get the newer one when the log has brought it, as a retained message, in
-// place of the answer that was old. Nobody gets it who has had it, or a later one.
+// A message that a client retains at another bridge arrives twice: that bridge relays it
+// to the present subscribers, and the log brings it for the future ones. Either may be
+// first, and the log may be many seconds late. A SUBSCRIBE in between is answered with
+// the message before. Its subscription gets the newer message, as a retained one, when
+// the log brings it, unless it has had that message or a later one by then. See
+// docs/decisions/0088-a-late-retained-message-mends-the-answer.md.
 
-// A retainedAnswer says what a subscription was answered by. The session's mu guards
-// it, but for since.
+// A retainedAnswer is the state of the retained messages at the time of the answer to a
+// SUBSCRIBE. The session's mu guards it, but for since.
 type retainedAnswer struct {
 	since   uint64 // epoch of the index from which on it has the filter
 	given   bool
 	counted uint64 // see [sharedRetained]: values of the log that counted by then
 }
 
-// A flight is of the values of one key and one process that came here only one of the
-// two ways so far: given by the bridge to those whom the index had at an epoch, or in
-// the log although the bridge is still to give it.
+// A flight is a value of one key and one process that has arrived by one of the two ways
+// alone: relayed to the subscriptions that the index had at an epoch, or by the log
+// while the relayed message is still on its way.
 type flight struct {
 	by     Process
 	number uint64
@@ -26,20 +27,20 @@ type flight struct {
 	epoch  uint64 // unless logged
 }
 
-// mostFlights bounds the keys that are known to be in flight. Of those above it, who
-// subscribes in between may keep the older message.
+// mostFlights bounds the keys with flights. A subscription to a key above it may keep the
+// older message.
 const mostFlights = 1 << 16
 
-// A belated is a value of the log, for subscriptions that were answered before it
+// A belated is a value of the log for the subscriptions that were answered before it
 // counted.
 type belated struct {
 	message *message
 	key     string
 	counted uint64
-	after   uint64 // those that the index had at this epoch have had it
+	after   uint64 // epoch of the index; its subscriptions have had the value
 }
 
-// self is the process of this bridge, none if it is alone.
+// self is the process of this bridge, the zero value if the bridge is alone.
 func (x *index) self() (p Process) {
 	if x.peers != nil {
 		p = x.peers.Self()
@@ -47,8 +48,8 @@ func (x *index) self() (p Process) {
 	return p
 }
 
-// shareRetained has what the turn retained put into the log, after it was given to
-// peers.
+// shareRetained puts the retained message of the turn into the log, after its relay to
+// the peers.
 func (t *turn) shareRetained() {
 	m := t.toShare
 	if m == nil {
@@ -62,15 +63,15 @@ func (t *turn) shareRetained() {
 	t.b.shared.put(m, given, t.now, t.hold())
 }
 
-// noteRetained notes that the turn's message, if the log brings it too, is given to
-// all whom the route has.
+// noteRetained notes that the turn's message, if it is a retained one, is relayed to all
+// subscriptions of the route.
 func (t *turn) noteRetained(r *route, by Process) {
 	if t.msg.retain && t.msg.number != 0 && t.b.shared != nil {
 		t.b.shared.arrived(keyOfRetained(&t.msg), flight{by: by, number: t.msg.number, epoch: r.epoch})
 	}
 }
 
-// arrived notes what a bridge gives to its subscribers here.
+// arrived notes the arrival of a relayed message.
 func (h *sharedRetained) arrived(key string, f flight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,8 +86,8 @@ func (h *sharedRetained) arrived(key string, f flight) {
 	}
 }
 
-// landed notes that the log has brought a value. It reports whether there may be
-// subscribers that have missed it: only those that the index did not have at an epoch.
+// landed notes the arrival of a value by the log. It reports whether subscriptions may
+// have missed the value: those that the index did not have yet at the epoch after.
 func (h *sharedRetained) landed(v *RetainedValue) (after uint64, missed bool) {
 	self := h.b.index.self()
 	if v.By.ID == "" || v.By == self {
@@ -103,24 +104,24 @@ func (h *sharedRetained) landed(v *RetainedValue) (after uint64, missed bool) {
 			h.removeFlight(v.Key, at)
 			break
 		}
-		if v.Number == f.number { // or who has the later one needs no other
+		if v.Number == f.number { // subscribers with a later one need no other
 			h.removeFlight(v.Key, at)
 		}
 		return f.epoch, f.epoch != h.b.index.epoch.Load()
 	case at >= 0:
 		h.removeFlight(v.Key, at)
 	}
-	if given { // to all who are subscribed when it arrives
+	if given { // its relayed message reaches all subscriptions there are when it arrives
 		h.addFlight(v.Key, flight{by: v.By, number: v.Number, logged: true})
 	}
 	return 0, !given
 }
 
-// later compares numbers of publications, which begin anywhere.
+// later compares numbers of publications, which begin anywhere and wrap around.
 func later(a, b uint64) bool { return int64(a-b) > 0 }
 
-// flightOf is where the flights of a key have that of a process, -1 if they have none.
-// mu is held.
+// flightOf is the index of the flight of a process among those of a key, -1 if there is
+// none. mu is held.
 func (h *sharedRetained) flightOf(key string, by Process) int {
 	return slices.IndexFunc(h.ahead[key], func(f flight) bool { return f.by == by })
 }
@@ -139,14 +140,14 @@ func (h *sharedRetained) removeFlight(key string, at int) {
 	h.ahead[key] = slices.Delete(h.ahead[key], at, at+1)
 }
 
-// hasLater reports whether a subscription was given a message of the key that is later
-// than all that the log has brought. mu is held.
+// hasLater reports whether a subscription has got a relayed message of the key that is
+// later than each value of it in the log so far. mu is held.
 func (h *sharedRetained) hasLater(key string, since uint64) bool {
 	return slices.ContainsFunc(h.ahead[key], func(f flight) bool { return !f.logged && f.epoch >= since })
 }
 
-// retainedFor lists what a new subscription is answered by. The mu of its session is
-// held: what is retained later reaches the session later.
+// retainedFor lists the retained messages for a new subscription. The mu of its session
+// is held, so that a later message reaches the session later.
 func (t *turn) retainedFor(sub *subscription) []*message {
 	h := t.b.shared
 	if h == nil {
@@ -196,7 +197,7 @@ func (t *turn) deliverBelatedTo(sub *subscription, late *belated) {
 	}
 	c := s.conn.Load()
 	if c != nil {
-		s.late.Store(true) // what is published from now on waits, until this is sent
+		s.late.Store(true) // later publications wait until this one is sent
 		defer func() {
 			if s.conn.Load() == c {
 				t.pumpLocked(s, c)
@@ -218,8 +219,7 @@ func (t *turn) deliverBelatedTo(sub *subscription, late *belated) {
 	}
 }
 
-// isOld reports whether a value of the log is not the last one any more of those that a
-// subscription gets.
+// isOld reports whether a subscription has a later value than this one, or will get one.
 func (h *sharedRetained) isOld(late *belated, since uint64) bool {
 	if !h.b.retained.isLast(late.message) {
 		return true
