@@ -96,6 +96,10 @@ func TestWhatWaitsSurvivesAKillAndIsBounded(t *testing.T) {
 	wire.rests(true)
 	near.link(Config{Name: "far", URL: "mqtt://" + wire.address, UpgradeQoS: true, Out: []Rule{{Topic: "x", QoS: 1}}})
 	heard(t, near, "x")
+	eventually.Holds(t, "the link's session is away", func() bool { // it would take one more while it is there
+		s, found := near.broker.Session(broker.SessionID{Space: "default", Client: "link-far"})
+		return found && !s.Connected
+	})
 	publisher := newClient(near, "publisher", "x") // somebody else has it, so that none is refused
 	for i := range 5 {
 		publisher.publish("x", fmt.Sprint(i), byte(i%2))
