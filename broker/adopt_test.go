@@ -194,6 +194,8 @@ func (l *slowLog) Put(_ context.Context, values []RetainedValue) ([]uint64, erro
 	return make([]uint64, len(values)), nil
 }
 
+func (l *slowLog) Largest() int { return 1 << 20 }
+
 func (l *slowLog) Follow(ctx context.Context, current func(), _ func(uint64, RetainedValue)) {
 	current()
 	<-ctx.Done()

@@ -86,8 +86,8 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 	if t.msg.retain {
 		who := client.Principal()
 		t.msg.owner = who.Party().String()
-		if !t.retainFor(who) {
-			return t.noRoom("too much is retained")
+		if whose := t.retainFor(who); whose != hasRoom {
+			return t.noRoom(whose.text())
 		}
 	}
 	best, _ := t.deliver(r)

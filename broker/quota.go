@@ -79,14 +79,14 @@ func (b *Broker) refused(what Holding, whose fullness) {
 
 // retainFor keeps or removes the turn's message as the retained one, as far as
 // its publisher may have any.
-func (t *turn) retainFor(who *protocol.Principal) bool {
+func (t *turn) retainFor(who *protocol.Principal) fullness {
 	most := retainLimits{bytes: t.b.options.Limits.RetainedBytes, known: t.b.full()}
 	most.own, most.space = t.b.holdings(who)
 	what, whose := t.retain(most)
 	if whose == ownFull || whose == spaceFull {
 		t.b.refused(what, whose)
 	}
-	return whose == hasRoom
+	return whose
 }
 
 // Fullness says whose limit is reached.
@@ -97,7 +97,16 @@ const (
 	allFull            // the broker's
 	ownFull            // the owner's
 	spaceFull          // that of its space
+	tooLarge           // that of what the bridges of a cluster share
 )
+
+// text is the reason for the publisher.
+func (f fullness) text() string {
+	if f == tooLarge {
+		return "the message is larger than NATS takes, which keeps what is retained for all bridges"
+	}
+	return "too much is retained"
+}
 
 // A tally counts what principals and their spaces have of something.
 // The zero value is empty.

@@ -266,6 +266,9 @@ func (t *turn) retain(most retainLimits) (what Holding, whose fullness) {
 	m := t.keep()
 	own := *m
 	own.topic = strings.Clone(m.topic)
+	if t.b.shared != nil && !own.here && !t.b.shared.fits(&own) {
+		return RetainedBytes, tooLarge
+	}
 	return t.b.retained.set(&own, most, t.recordRetained)
 }
 

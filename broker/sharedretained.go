@@ -17,6 +17,8 @@ type RetainedLog interface {
 	// Put stores values and returns the position of each. After an error all may be
 	// put again.
 	Put(ctx context.Context, values []RetainedValue) (positions []uint64, err error)
+	// Largest is the number of bytes that a key and its value have together at most.
+	Largest() int
 	// Follow calls take with every value there is and every one that comes, in the
 	// order of their positions, until ctx ends; and current once all have come
 	// that there were. Life and Earlier are not told.
@@ -82,6 +84,15 @@ func newSharedRetained(b *Broker, log RetainedLog) *sharedRetained {
 		ahead: make(map[string][]flight),
 		wake:  make(chan struct{}, 1), current: make(chan struct{}),
 	}
+}
+
+// fits reports whether the log takes a message. One that it does not take must not be
+// expected: what is put beside it would wait for ever.
+func (h *sharedRetained) fits(m *message) bool {
+	const numbers = 64 // the lengths of the parts, and when it expires
+	space := len(m.to.Space())
+	key := len(keyRetained) + space + 1 + len(m.topic)
+	return key+m.size()+len(m.from)+space+len(m.owner)+numbers <= h.log.Largest()
 }
 
 // expect has what the log brings of a key wait for a value from here, which is put
@@ -165,6 +176,10 @@ func (h *sharedRetained) takeIn(from *Broker, all []earlierRetained) {
 	defer from.putTurn(t)
 	values := make([]RetainedValue, 0, len(all))
 	for _, e := range all {
+		if !h.fits(e.m) {
+			h.b.log.Error("a retained message is larger than other bridges can have it", "topic", e.m.topic, "bytes", e.m.size(), "largest", h.log.Largest())
+			continue
+		}
 		v := RetainedValue{Key: keyOfRetained(e.m), Value: appendMessage(nil, e.m, h.b.toStore(e.m.expires)), Earlier: true}
 		if e.m.expires != 0 {
 			v.Life = time.Duration(e.m.expires - t.now)

@@ -469,6 +469,11 @@ func (l *retainedLog) Put(_ context.Context, values []broker.RetainedValue) (pos
 	return positions, nil
 }
 
+// largest is the number of bytes that a value in the log has at most.
+const largest = 64 << 10
+
+func (l *retainedLog) Largest() int { return largest }
+
 // hold keeps what comes into the log from a bridge, until it is let go.
 func (l *retainedLog) hold(bridge string) (letGo func()) {
 	l.mu.Lock()
@@ -525,6 +530,30 @@ func (d *device) retains(topic, text string) byte {
 		d.t.Fatal(err)
 	}
 	return answer.ReasonCode
+}
+
+// TestARetainedMessageThatNATSDoesNotTakeHoldsUpNoOther has a client retain more than
+// the log takes: it is told so, and what others retain is stored.
+func TestARetainedMessageThatNATSDoesNotTakeHoldsUpNoOther(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	a := c.connect("a", "speaker", "home")
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
+	defer cancel()
+	large := &paho.Publish{Topic: "large", Payload: make([]byte, largest), QoS: 1, Retain: true}
+	answer, err := a.Publish(ctx, large)
+	if answer == nil || answer.ReasonCode != packets.PubackQuotaExceeded || answer.Properties == nil || !strings.Contains(answer.Properties.ReasonString, "larger than NATS takes") {
+		t.Fatalf("answered by %+v, %v", answer, err)
+	}
+	a.retains("small", "on")
+	b := c.connect("b", "listener", "home")
+	eventually.Holds(t, "b has the small one", func() bool {
+		for range c.nodes["b"].Retained("small") {
+			return true
+		}
+		return false
+	})
+	b.hears("#", 1)
+	b.expect("small=on@1")
 }
 
 func TestRetainedMessagesAreThereAtEveryBridge(t *testing.T) {

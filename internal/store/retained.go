@@ -37,6 +37,8 @@ const (
 	retainedGiven = "Aibridge-Given"
 	// retainedAtOnce are the messages that are on their way to the stream at a time.
 	retainedAtOnce = 256
+	// retainedHeaders bounds the headers of a message: its life, and who has it besides.
+	retainedHeaders = 16 << 10
 )
 
 // OpenRetained makes the stream if it is missing.
@@ -71,6 +73,9 @@ func (l *RetainedLog) Put(ctx context.Context, values []broker.RetainedValue) ([
 	wait.Wait()
 	return positions, errors.Join(errs...)
 }
+
+// Largest implements [broker.RetainedLog].
+func (l *RetainedLog) Largest() int { return int(l.store.flow.conn.MaxPayload()) - retainedHeaders }
 
 func (l *RetainedLog) put(ctx context.Context, v *broker.RetainedValue) (uint64, error) {
 	life := v.Life

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,6 +81,26 @@ func TestRetainedMessagesAreFollowedInOneOrder(t *testing.T) {
 	eventually.Holds(t, "the follower hears of a change", has("map[a:1 a b/>*.:odd b:3 early:0 gone:]"))
 	stop()
 	<-ended
+}
+
+// TestTheLargestRetainedMessageIsTaken puts one of the greatest length, with as many
+// bridges that have it as a cluster may have.
+func TestTheLargestRetainedMessageIsTaken(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	s, err := Open(t.Context(), Conns{State: n.State(), Flow: n.Flow()}, patient(Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.OpenRetained(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := broker.Process{ID: strings.Repeat("b", 64), Epoch: 1<<64 - 1}
+	v := broker.RetainedValue{Key: "key", Value: make([]byte, l.Largest()-len("key")), Life: time.Hour, By: process, Given: slices.Repeat([]broker.Process{process}, 100), Number: 1<<64 - 1}
+	if _, err := l.Put(t.Context(), []broker.RetainedValue{v}); err != nil {
+		t.Error(err)
+	}
 }
 
 // What is known of a publication comes with it. Of a text that is none of ours, nothing is.
