@@ -39,7 +39,7 @@ func (p InfoParams) Target() commands.Resource {
 type Place struct {
 	ID        string `json:"queued_id" doc:"id of the message in its queue"`
 	At        int64  `json:"queued_at" doc:"time at which it came into the queue, Unix milliseconds"`
-	Until     int64  `json:"until" doc:"time until which it waits, Unix milliseconds"`
+	Expires   int64  `json:"expires_at" doc:"time until which it waits, Unix milliseconds"`
 	Topic     string `json:"topic" doc:"topic on which it was published"`
 	Bytes     int    `json:"bytes" doc:"size of its payload"`
 	Principal string `json:"principal,omitempty" doc:"publisher, as kind/id; absent for messages that an earlier release stored"`
@@ -167,7 +167,7 @@ func (m *Message) place(key string) Place {
 		until = min(until, m.Expires)
 	}
 	return Place{
-		ID: key, At: m.At / 1e6, Until: until / 1e6, Topic: m.Topic, Bytes: len(m.Payload), Principal: publisherOf(m.By),
+		ID: key, At: m.At / 1e6, Expires: until / 1e6, Topic: m.Topic, Bytes: len(m.Payload), Principal: publisherOf(m.By),
 		Bridge: m.With, Tries: m.Tries, Dead: m.Dead,
 	}
 }

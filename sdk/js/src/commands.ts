@@ -3325,12 +3325,12 @@ export interface Commands {
         bridge?: string;
         bytes: number;
         dead_reason?: string;
+        expires_at: number;
         principal?: string;
         queued_at: number;
         queued_id: string;
         topic: string;
         tries?: number;
-        until: number;
       }[];
       publishers: number;
       queue: string;
@@ -3383,12 +3383,12 @@ export interface Commands {
       bridge?: string;
       bytes: number;
       dead_reason?: string;
+      expires_at: number;
       principal?: string;
       queued_at: number;
       queued_id: string;
       topic: string;
       tries?: number;
-      until: number;
     };
   };
   /** Show how far a principal, and its space, have used up their limits: at all bridges and at each. */
