@@ -207,7 +207,7 @@ func TestARunIsJudgedAnewAfterARestart(t *testing.T) {
 		"issuer demoted": {func(all []token.Issuer) []token.Issuer {
 			all[0].Roles = map[string]string{"admins": protocol.RoleObserver}
 			return all
-		}, "WaitingUser", "may not have it go on: not allowed"},
+		}, "WaitingUser", "may not continue it: not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
