@@ -186,7 +186,7 @@ func newPostgres(t *testing.T) (server *process, url string) {
 	if out, err := prepare.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	server = &process{path: postgres, as: as, args: []string{"-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"}}
+	server = &process{path: postgres, as: as, args: []string{"-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "dynamic_shared_memory_type=mmap"}}
 	server.start(t)
 	url = "postgres:///postgres?user=postgres&host=" + folder
 	ready(t, server, url)
