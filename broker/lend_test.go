@@ -121,7 +121,7 @@ func TestBorrowersTellTheirLargestPacket(t *testing.T) {
 	}
 }
 
-// What is lent knows neither groups nor conditions.
+// A subscription to a queue has neither groups nor conditions.
 func TestSubscriptionsToWhatIsLentArePlain(t *testing.T) {
 	n := newNode(t, 1, conditions, func(o *Options) { o.Lending = "work/" })
 	p := n.connect(5, "a")

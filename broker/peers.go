@@ -50,7 +50,7 @@ type Peer interface {
 	Send(m Outgoing) SendResult
 	// Room is closed when the queue has room again.
 	Room() <-chan struct{}
-	// Process is the one that takes what is sent by now.
+	// Process is the receiver of messages that are sent from now on.
 	Process() Process
 }
 

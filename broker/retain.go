@@ -291,7 +291,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if s.conn.Load() != c {
 		return
 	}
-	s.late.Store(true) // what is published from now on comes behind them
+	s.late.Store(true) // later publications come behind the retained messages
 	found := t.retainedFor(sub)
 	if len(found) == 0 {
 		t.pumpLocked(s, c)

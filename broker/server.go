@@ -66,7 +66,7 @@ type Broker struct {
 	connMu sync.Mutex
 	conns  []*conn
 
-	turns sync.Pool // of *turn, of those who are no reader
+	turns sync.Pool // of *turn, for goroutines other than readers
 
 	serving sync.WaitGroup // accept loops and connections
 	working sync.WaitGroup // the broker's own goroutines

@@ -87,7 +87,7 @@ func newSharedRetained(b *Broker, log RetainedLog) *sharedRetained {
 }
 
 // fits reports whether the log takes a message. One that it does not take must not be
-// expected: what is put beside it would wait for ever.
+// expected: values of the same batch would wait for ever.
 func (h *sharedRetained) fits(m *message) bool {
 	const numbers = 64 // the lengths of the parts, and when it expires
 	space := len(m.to.Space())

@@ -22,7 +22,7 @@ type turn struct {
 	encoded   []byte    // for peers
 	relayed   bool      // peers have something to send
 	reached   []Peer    // that were given the message in hand
-	toShare   *message  // what is retained of the message in hand, until all bridges are to have it
+	toShare   *message  // retained message in hand, until it goes into the log of all bridges
 	crowded   Peer      // that has no room for more
 	origin    origin    // of the message in hand
 	numbered  *numbered // the publish that it came in, if that is a numbered one
