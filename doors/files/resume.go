@@ -43,11 +43,7 @@ const uploadsPath = "/vfs/uploads/"
 // uploads begins an upload in parts, or lists those of the principal.
 func (h *Handler) uploads(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	if r.Method != http.MethodPost {
-		list := []UploadView{}
-		for _, s := range h.Service.Store().Uploads(who) {
-			list = append(list, viewOf(s))
-		}
-		return succeed(w, http.StatusOK, UploadsAnswer{true, list})
+		return h.listUploads(w, r, who)
 	}
 	var in incoming
 	if err := queries(r, map[string]*string{"group_name": &in.group, "path": &in.path, "size": &in.size, "checksum": &in.checksum, "mtime": &in.mtime, "content_type": &in.contentType}); err != nil {
@@ -75,12 +71,37 @@ func (h *Handler) uploads(w http.ResponseWriter, r *http.Request, who *protocol.
 	return succeed(w, http.StatusCreated, UploadAnswer{true, viewOf(s)})
 }
 
-// oneUpload serves the paths of one upload: itself, and its end.
+// listUploads lists the uploads of the principal into groups that it may write: with
+// another key it may have been able to begin more.
+func (h *Handler) listUploads(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
+	list, refused := []UploadView{}, map[string]error{} // by the group
+	for _, s := range h.Service.Store().Uploads(who) {
+		err, known := refused[s.Group]
+		if !known {
+			err = h.may(r.Context(), who, "vfs:write", s.Group)
+			refused[s.Group] = err
+		}
+		switch {
+		case err == nil:
+			list = append(list, viewOf(s))
+		case protocol.CodeOf(err) != protocol.VFSPermission:
+			return err
+		}
+	}
+	return succeed(w, http.StatusOK, UploadsAnswer{true, list})
+}
+
+// oneUpload serves the paths of one upload: itself, and its end. All of them need the right
+// to write its group, also those that only look or give it up: the key may be another one
+// than that which began it.
 func (h *Handler) oneUpload(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	id, end, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, uploadsPath), "/")
 	store := h.Service.Store()
 	state, err := store.FindUpload(r.Context(), who, id)
 	if err != nil {
+		return err
+	}
+	if err := h.may(r.Context(), who, "vfs:write", state.Group); err != nil {
 		return err
 	}
 	switch {

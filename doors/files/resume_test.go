@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/commands"
 	filesdoor "github.com/aibridge/aibridge/doors/files"
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 )
 
@@ -73,6 +76,42 @@ func TestAnUploadInPartsIsBegunFollowedAndFinished(t *testing.T) {
 		t.Errorf("%d bytes are there", len(got.body))
 	}
 	w.ask(http.MethodGet, "/vfs/uploads/"+u.ID, nil, nil).want(t, "a finished one", http.StatusNotFound, "4003")
+}
+
+// A key of the same principal that may write other groups alone, or only read, neither
+// sees nor touches an upload that another key began.
+func TestAnUploadInPartsIsThatOfKeysThatMayWriteItsGroup(t *testing.T) {
+	const key = "X-Key"
+	w := serve(t, func(o *filesdoor.Options) {
+		plain := o.Authenticate
+		o.Authenticate = func(r *http.Request) (*protocol.Principal, error) {
+			who, err := plain(r)
+			who.Credential = r.Header.Get(key)
+			return who, err
+		}
+		o.Authorize = func(_ context.Context, who *protocol.Principal, action string, on commands.Resource) error {
+			if who.Credential == "reads" && action != "vfs:read" || who.Credential == "other" && on.ID != "other" {
+				return protocol.Errorf(protocol.PermissionDenied, "the key does not allow %s", action)
+			}
+			return nil
+		}
+	})
+	u := w.begin("report.txt", 3)
+	for _, name := range []string{"reads", "other"} {
+		path := "/vfs/uploads/" + u.ID
+		w.ask(http.MethodGet, path, nil, nil, key, name).want(t, name+" looks", http.StatusForbidden, "4004")
+		w.part(u.ID, 0, strings.NewReader("bad"), key, name).want(t, name+" adds", http.StatusForbidden, "4004")
+		w.ask(http.MethodPost, path+"/finish", nil, nil, key, name).want(t, name+" finishes", http.StatusForbidden, "4004")
+		w.ask(http.MethodDelete, path, nil, nil, key, name).want(t, name+" gives up", http.StatusForbidden, "4004")
+		if list := w.ask(http.MethodGet, "/vfs/uploads", nil, nil, key, name); strings.TrimSpace(list.body) != `{"success":true,"uploads":[]}` {
+			t.Errorf("%s is told %s", name, list.body)
+		}
+	}
+	if list := w.ask(http.MethodGet, "/vfs/uploads", nil, nil); !strings.Contains(list.body, u.ID) {
+		t.Errorf("listed: %s", list.body)
+	}
+	w.part(u.ID, 0, strings.NewReader("yes")).upload(t, http.StatusOK)
+	w.ask(http.MethodDelete, "/vfs/uploads/"+u.ID, nil, nil).upload(t, http.StatusOK)
 }
 
 func TestAnUploadInPartsIsHeldToItsConditions(t *testing.T) {

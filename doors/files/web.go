@@ -153,14 +153,20 @@ func (h *Handler) enter(ctx context.Context, who *protocol.Principal, action, gr
 	if err := vfs.CheckGroup(group); err != nil {
 		return nil, err
 	}
-	on := commands.Resource{Type: "vfs", ID: group, Space: who.Space}
-	if err := h.Authorize(ctx, who, action, on); err != nil {
-		if protocol.CodeOf(err) == protocol.PermissionDenied {
-			return nil, protocol.Wrap(protocol.VFSPermission, err, protocol.AsError(err).Message)
-		}
+	if err := h.may(ctx, who, action, group); err != nil {
 		return nil, err
 	}
 	return h.Service.For(ctx, who, group, action == "vfs:write" || action == "vfs:delete")
+}
+
+// may asks policy, and with it the scopes of the credential, whether a principal may do
+// something with the files of a group. The refusal is 4004.
+func (h *Handler) may(ctx context.Context, who *protocol.Principal, action, group string) error {
+	err := h.Authorize(ctx, who, action, commands.Resource{Type: "vfs", ID: group, Space: who.Space})
+	if protocol.CodeOf(err) == protocol.PermissionDenied {
+		return protocol.Wrap(protocol.VFSPermission, err, protocol.AsError(err).Message)
+	}
+	return err
 }
 
 // transfer takes a place for an upload or a download, as soon as the principal
