@@ -14,18 +14,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A slowRouter answers when it is let.
-type slowRouter struct{ begun, let chan struct{} }
-
-func (r *slowRouter) Handle(_ context.Context, in commands.Inbound) *protocol.Response {
-	r.begun <- struct{}{}
-	<-r.let
-	return &protocol.Response{Version: protocol.Version, ID: "r", Result: []byte(`{"done":true}`)}
-}
-
-// TestADoorThatClosesAnswersWhatItHasBegun closes the door while a request is under
-// way, and lets the request end when nobody listens there any more.
-func TestADoorThatClosesAnswersWhatItHasBegun(t *testing.T) {
+// startNATS starts a NATS server, and connects a client to it, until the test ends.
+func startNATS(t *testing.T) (*server.Server, *nats.Conn) {
+	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +31,22 @@ func TestADoorThatClosesAnswersWhatItHasBegun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
+	return s, client
+}
+
+// A slowRouter answers when it is let.
+type slowRouter struct{ begun, let chan struct{} }
+
+func (r *slowRouter) Handle(_ context.Context, in commands.Inbound) *protocol.Response {
+	r.begun <- struct{}{}
+	<-r.let
+	return &protocol.Response{Version: protocol.Version, ID: "r", Result: []byte(`{"done":true}`)}
+}
+
+// TestADoorThatClosesAnswersWhatItHasBegun closes the door while a request is under
+// way, and lets the request end when nobody listens there any more.
+func TestADoorThatClosesAnswersWhatItHasBegun(t *testing.T) {
+	s, client := startNATS(t)
 	router := &slowRouter{make(chan struct{}), make(chan struct{})}
 	door, err := Open(Options{
 		Settings: Settings{URL: s.ClientURL()}, Router: router, Dev: true, Root: "aibridge", BridgeID: "b", Log: slog.New(slog.DiscardHandler),

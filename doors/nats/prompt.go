@@ -150,14 +150,12 @@ func (a *agents) addressed(subject string) (string, *protocol.Error) {
 // ask puts a question to the sender of a prompt. A sender that showed a credential with
 // the prompt must show it with the answer: others may hear the subject of the answer.
 func (a *agents) ask(ctx context.Context, r *request, question string) (string, error) {
-	conn := a.door.conn
-	inbox := conn.NewInbox()
-	answers, err := conn.SubscribeSync(inbox)
+	answers, err := expectOne(a.door.conn)
 	if err != nil {
 		return "", protocol.Wrap(protocol.TargetUnavailable, err, "NATS takes no subscription")
 	}
 	defer func() { _ = answers.Unsubscribe() }() // the connection may be gone
-	r.stream.send(chunk{"query", map[string]string{"id": protocol.NewID(), "reply_subject": inbox, "prompt": question}})
+	r.stream.send(chunk{"query", map[string]string{"id": protocol.NewID(), "reply_subject": answers.Subject, "prompt": question}})
 	answer, err := answers.NextMsgWithContext(ctx)
 	if err != nil {
 		return "", protocol.AsError(err)
@@ -174,6 +172,20 @@ func (a *agents) ask(ctx context.Context, r *request, question string) (string, 
 		return "", failure
 	}
 	return text, nil
+}
+
+// expectOne subscribes to a subject of its own for one message: the server delivers no
+// further ones, which would wait here unread, up to the 64 MiB of the client's library.
+func expectOne(conn *nats.Conn) (*nats.Subscription, error) {
+	answers, err := conn.SubscribeSync(conn.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	if err := answers.AutoUnsubscribe(1); err != nil {
+		_ = answers.Unsubscribe() // the connection may be gone
+		return nil, err
+	}
+	return answers, nil
 }
 
 // end sends the end of an answer.
