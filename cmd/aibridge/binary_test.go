@@ -105,7 +105,13 @@ func (b *binary) launch(t testing.TB, flags ...string) {
 		_ = b.cmd.Wait()
 		close(b.ended)
 	}()
-	t.Cleanup(b.kill)
+	cmd := b.cmd
+	t.Cleanup(func() {
+		b.kill()
+		if t.Failed() && b.cmd == cmd { // the last one of those that had this log
+			t.Logf("the bridge printed\n%s", b.log)
+		}
+	})
 }
 
 // listens waits until the process says where it listens, or has ended by itself.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/listen"
 )
 
 // A step is a few lines of a page and what they must print.
@@ -107,6 +108,31 @@ func takeTheTour(t *testing.T, shellName string) {
 	}
 }
 
+// TestAShellOfThePagesLeavesMessagesAlone has the digits of a port in the id that a
+// device reads out of a request.
+func TestAShellOfThePagesLeavesMessagesAlone(t *testing.T) {
+	for _, name := range []string{"bash", "zsh"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(name); err != nil {
+				t.Skipf("%s is not installed", name)
+			}
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "mosquitto_pub"), []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			shell := startShellNamed(t, name, &binary{
+				path: filepath.Join(dir, "aibridge"), data: dir,
+				addresses: listen.Addresses{MQTT: "127.0.0.1:1", MQTTS: "127.0.0.1:2", HTTP: "127.0.0.1:3"},
+			})
+			got := shell.run(t, 0, `id=088830b3-4; mosquitto_pub -p 8883 -m '{"id":"'$id'"}' -t ''`+"\n")
+			if want := `<-p><1><-p><2><-m><{"id":"088830b3-4"}><-t><>`; got != want {
+				t.Errorf("the client is called with %s, not with %s", got, want)
+			}
+		})
+	}
+}
+
 // take runs a step, which must print what it promises.
 func (s *shell) take(t *testing.T, i int, step step) {
 	t.Helper()
@@ -119,7 +145,7 @@ func (s *shell) take(t *testing.T, i int, step step) {
 			return
 		}
 		if time.Now().After(deadline) || !repeatable.MatchString(step.script) {
-			t.Fatalf("step %d\n%s\nmust print %q, but printed\n%s", i, step.script, step.want, out)
+			t.Fatalf("step %d\n%s\nmust print %q, but printed\n%s\nEarlier steps, and what they left running, printed%s", i, step.script, step.want, out, s.printed(i))
 		}
 		time.Sleep(50 * time.Millisecond) // the pace of the poll
 	}
@@ -195,16 +221,41 @@ func startShellNamed(t *testing.T, name string, b *binary) *shell {
 		t.Fatal(err)
 	}
 	for _, tool := range []string{"mosquitto_pub", "mosquitto_sub", "mosquitto_rr"} {
-		fmt.Fprintf(in, "%s() { command %s -p %s \"${@//8883/%s}\"; }\n", tool, tool, port, securePort)
+		fmt.Fprintf(in, mosquittoFunction, tool, port, securePort)
 	}
 	fmt.Fprintf(in, "curl() { command curl \"${@//127.0.0.1:9010/%s}\"; }\n", b.addresses.HTTP)
 	return &shell{in: in, out: bufio.NewReader(out), dir: dir}
 }
 
+// printed is the output of the steps before one, to which their programs in the
+// background go on adding.
+func (s *shell) printed(before int) string {
+	var all strings.Builder
+	for i := range before {
+		out, _ := os.ReadFile(s.outputOf(i))
+		fmt.Fprintf(&all, "\n%d: %s", i, out)
+	}
+	return all.String()
+}
+
+func (s *shell) outputOf(i int) string { return filepath.Join(s.dir, fmt.Sprintf("step-%d.out", i)) }
+
+// mosquittoFunction leads a mosquitto client to other ports. Only an argument that is
+// nothing but the port is one: the digits may be in an id that the bridge makes up.
+const mosquittoFunction = `%[1]s() {
+  local argument arguments=(-p %[2]s)
+  for argument; do
+    case $argument in 8883) argument=%[3]s ;; esac
+    arguments+=("$argument")
+  done
+  command %[1]s "${arguments[@]}"
+}
+`
+
 // run runs a few lines and returns what they printed.
 func (s *shell) run(t *testing.T, i int, script string) string {
 	t.Helper()
-	file := filepath.Join(s.dir, fmt.Sprintf("step-%d.out", i))
+	file := s.outputOf(i)
 	if _, err := fmt.Fprintf(s.in, "{\n%s} >%s 2>&1 </dev/null\necho finished\n", script, file); err != nil {
 		t.Fatal(err)
 	}
