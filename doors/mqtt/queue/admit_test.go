@@ -52,15 +52,11 @@ func TestPublishersHaveShares(t *testing.T) {
 		if !open {
 			t.Fatal("the keeper is closed")
 		}
-		defer end()
-		key := fmt.Sprint(table.Writes())
-		if q.LastValue {
-			if err := k.replace(t.Context(), valueKey(m), m); err != nil {
-				t.Error(err)
+		k.store(fmt.Sprint(table.Writes()), m, end, func(v broker.Verdict) {
+			if !v.Allowed() {
+				t.Errorf("%s is not stored: %+v", name, v)
 			}
-		} else if _, err := table.Create(t.Context(), key, m); err != nil {
-			t.Error(err)
-		}
+		})
 		return ""
 	}
 	fill := func(c *broker.Client, queue string, most int) (n int, refusal string) {

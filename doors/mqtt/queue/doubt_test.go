@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ func TestAMessageWaitsForTheStore(t *testing.T) {
 		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}
 		end, _ := k.begin(m)
 		table.BreakNext(5)
-		k.store(k.queues["q"], "1", m, end, func(v broker.Verdict) {
+		k.store("1", m, end, func(v broker.Verdict) {
 			if !v.Allowed() {
 				t.Errorf("it is refused: %+v", v)
 			}
@@ -41,8 +42,20 @@ type doubtful struct {
 	doubted bool
 }
 
+func (d *doubtful) Create(ctx context.Context, key string, m *Message) (uint64, error) {
+	return d.doubt(ctx, key, func() (uint64, error) { return d.Memory.Create(ctx, key, m) })
+}
+
 func (d *doubtful) CreateOnce(ctx context.Context, key string, m *Message) (uint64, error) {
-	revision, err := d.Memory.CreateOnce(ctx, key, m)
+	return d.doubt(ctx, key, func() (uint64, error) { return d.Memory.CreateOnce(ctx, key, m) })
+}
+
+func (d *doubtful) Update(ctx context.Context, key string, m *Message, expect uint64) (uint64, error) {
+	return d.doubt(ctx, key, func() (uint64, error) { return d.Memory.Update(ctx, key, m, expect) })
+}
+
+func (d *doubtful) doubt(ctx context.Context, key string, write func() (uint64, error)) (uint64, error) {
+	revision, err := write()
 	if d.doubted || err != nil {
 		return revision, err
 	}
@@ -54,25 +67,35 @@ func (d *doubtful) CreateOnce(ctx context.Context, key string, m *Message) (uint
 }
 
 // A message that was stored without a confirmation, and is done already, is not stored
-// again.
+// again, also where it took the place of an older one of its topic.
 func TestAMessageThatIsDoneIsNotStoredAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		table := &doubtful{Memory: recordstest.New[Message]()}
-		k := Open(Options{
-			Queues: settled(t, Queue{Name: "q", Topic: "#"}), Table: table, Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
-		})
-		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}
-		end, _ := k.begin(m)
-		k.store(k.queues["q"], "1", m, end, func(v broker.Verdict) {
-			if !v.Allowed() {
-				t.Errorf("it is refused: %+v", v)
+	for _, lastValue := range []bool{false, true} {
+		t.Run(fmt.Sprint(lastValue), func(t *testing.T) {
+			t.Parallel()
+			table := &doubtful{Memory: recordstest.New[Message]()}
+			k := Open(Options{
+				Queues: settled(t, Queue{Name: "q", Topic: "#", LastValue: lastValue}), Table: table, Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+			})
+			until := time.Now().Add(time.Hour).UnixNano()
+			if lastValue {
+				if _, err := table.Memory.Create(t.Context(), "0", &Message{Queue: "q", Space: "home", At: 1, Until: until, Topic: "t"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := &Message{Queue: "q", Space: "home", At: 2, Until: until, Topic: "t"}
+			end, _ := k.begin(m)
+			k.store("1", m, end, func(v broker.Verdict) {
+				if !v.Allowed() {
+					t.Errorf("it is refused: %+v", v)
+				}
+			})
+			k.dropOutdated(t.Context(), k.allOutdated())
+			if !table.doubted || table.Len() != 0 {
+				t.Errorf("%d messages wait", table.Len())
 			}
 		})
-		if !table.doubted || table.Len() != 0 {
-			t.Errorf("%d messages wait", table.Len())
-		}
-	})
+	}
 }
 
 // A message that this process has by its record, since the write seemed to have failed,

@@ -142,8 +142,10 @@ func (k *Keeper) look(key lineKey) (r InfoResult, keys []string) {
 		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Principal, b.Principal))
 	})
 	r.Most = slices.Clip(r.Most[:min(len(r.Most), mostShares)])
-	for of := range l.entries {
-		keys = append(keys, of)
+	for of, e := range l.entries {
+		if !e.outdated {
+			keys = append(keys, of)
+		}
 	}
 	return r, keys
 }

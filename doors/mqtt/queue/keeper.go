@@ -128,7 +128,11 @@ func (k *Keeper) note(key string, old, now *Message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if old != nil && (now == nil || old.Queue != now.Queue || old.Space != now.Space) {
-		k.change(k.line(old.Queue, old.Space), func(l *line) { l.remove(key) })
+		l := k.line(old.Queue, old.Space)
+		k.change(l, func(l *line) { l.remove(key) })
+		if l.queue.LastValue {
+			k.alert() // the newest message of its topic may have waited for that
+		}
 	}
 	if now != nil {
 		k.change(k.line(now.Queue, now.Space), func(l *line) { l.put(key, now) })
@@ -166,14 +170,10 @@ func (k *Keeper) take(q *Queue, p *broker.Publication) {
 		return
 	}
 	m := messageOf(q, p, time.Now())
-	key := valueKey(m)
-	if !q.LastValue {
-		id, err := uuid.NewV7()
-		if err != nil {
-			p.Hold()(broker.Verdict{Reason: implementation, Text: "no key for the message"})
-			return
-		}
-		key = id.String()
+	key, err := uuid.NewV7()
+	if err != nil {
+		p.Hold()(broker.Verdict{Reason: implementation, Text: "no key for the message"})
+		return
 	}
 	end, open := k.begin(m)
 	if !open {
@@ -181,7 +181,7 @@ func (k *Keeper) take(q *Queue, p *broker.Publication) {
 		return
 	}
 	settle := p.Hold()
-	go k.store(q, key, m, end, settle)
+	go k.store(key.String(), m, end, settle)
 }
 
 // begin counts a message that is about to be stored, until end is called; false once the
@@ -210,46 +210,22 @@ func (k *Keeper) begin(m *Message) (end func(), open bool) {
 	}, true
 }
 
-func (k *Keeper) store(q *Queue, key string, m *Message, end func(), settle func(broker.Verdict)) {
+func (k *Keeper) store(key string, m *Message, end func(), settle func(broker.Verdict)) {
 	defer end()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := k.persist(ctx, func(ctx context.Context) error {
-		if q.LastValue {
-			return k.replace(ctx, key, m)
-		}
 		// A worker may have acknowledged what an attempt that was not confirmed has stored.
 		_, err := k.Table.CreateOnce(ctx, key, m)
 		return err
 	})
 	if err != nil {
-		k.Log.Warn("a message of a queue is not stored", "queue", q.Name, "topic", m.Topic, "error", err)
+		k.Log.Warn("a message of a queue is not stored", "queue", m.Queue, "topic", m.Topic, "error", err)
 		settle(broker.Verdict{Reason: implementation, Unstored: true})
 		return
 	}
 	settle(broker.Verdict{})
-}
-
-// replace stores the newest message of a topic, unless a newer one is there.
-func (k *Keeper) replace(ctx context.Context, key string, m *Message) error {
-	for {
-		old, revision, there := k.Table.Get(key)
-		var err error
-		switch {
-		case there && old.At > m.At:
-			return nil
-		case there:
-			_, err = k.Table.Update(ctx, key, m, revision)
-		default:
-			_, err = k.Table.Create(ctx, key, m)
-		}
-		if code := protocol.CodeOf(err); err == nil || code != protocol.RevisionConflict && code != protocol.AlreadyExists {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
+	k.dropOutdated(ctx, k.outdatedOf(m))
 }
 
 // Rest has messages that workers give back from now on not count as delivered: the bridge

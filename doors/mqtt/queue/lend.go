@@ -222,6 +222,7 @@ func (k *Keeper) expire(ctx context.Context, key string, m *Message, revision ui
 // tend takes messages up whose bridge is gone and, with all, drops those whose time is
 // over.
 func (k *Keeper) tend(ctx context.Context, all bool) {
+	k.dropOutdated(ctx, k.allOutdated())
 	now := time.Now()
 	gone := make(map[string]bool)
 	for _, key := range k.untended(all) {
@@ -268,7 +269,7 @@ func (k *Keeper) untended(all bool) (keys []string) {
 	defer k.mu.Unlock()
 	for _, l := range k.lines {
 		for key, e := range l.entries {
-			if !e.lent && (all || e.with != "") {
+			if !e.lent && !e.outdated && (all || e.with != "") {
 				keys = append(keys, key)
 			}
 		}

@@ -17,6 +17,7 @@ type line struct {
 	// bytes; passed is 0 without any. Those behind them do not wait for that.
 	large  map[*entry]bool
 	passed int
+	values map[string]*value // by topic, where only the newest message of each waits
 
 	in     load            // entries
 	coming int             // messages that are being stored
@@ -63,7 +64,7 @@ func (l *line) needs(m *Message) (own, all load) {
 	if !l.queue.LastValue {
 		return own, all
 	}
-	if e := l.entries[valueKey(m)]; e != nil {
+	if e := l.newest(m.Topic); e != nil {
 		all = load{0, max(0, m.size()-e.size)}
 		if e.by == m.By {
 			own = all
@@ -74,53 +75,73 @@ func (l *line) needs(m *Message) (own, all load) {
 
 // An entry is a message of a line.
 type entry struct {
-	key    string
-	at     int64
-	size   int
-	packet int    // size of its packet, at most
-	by     string // its publisher
-	with   string // the process that has it, "" for none
-	lent   bool   // a client here has it, or is about to
-	queued bool   // in waiting, at this place
-	place  int
+	key      string
+	topic    string // where only the newest message of each topic waits
+	at       int64
+	size     int
+	packet   int    // size of its packet, at most
+	by       string // its publisher
+	with     string // the process that has it, "" for none
+	lent     bool   // a client here has it, or is about to
+	queued   bool   // in waiting, at this place
+	place    int
+	outdated bool // not counted: a newer message of its topic has come
 }
+
+// before reports whether an entry came before another one.
+func (e *entry) before(o *entry) bool { return e.at < o.at || e.at == o.at && e.key < o.key }
 
 // put takes in what the record of a message says by now.
 func (l *line) put(key string, m *Message) {
 	e := l.entries[key]
-	if e == nil {
-		e = &entry{key: key}
+	fresh := e == nil
+	if fresh {
+		e = &entry{key: key, at: m.At}
 		l.entries[key] = e
-	} else {
+	} else if !e.outdated {
 		l.count(e, load{-1, -e.size})
 	}
 	e.size, e.packet, e.by, e.with = m.size(), m.packet(), m.By, m.With
-	l.count(e, load{1, e.size})
-	if e.at != m.At {
-		e.lent, e.at = false, m.At // it is another message: the newest of its topic
+	if !e.outdated {
+		l.count(e, load{1, e.size})
+	}
+	if e.at != m.At { // it has been elsewhere, and come again
+		e.lent, e.at = false, m.At
 		delete(l.large, e)
 		if e.queued {
 			heap.Fix(&l.waiting, e.place)
 		}
+	}
+	if fresh && l.queue.LastValue {
+		e.topic = m.Topic
+		l.enter(e)
 	}
 	if e.with == "" && !e.lent {
 		l.enqueue(e)
 	}
 }
 
+// enqueue has a message wait to be given out.
 func (l *line) enqueue(e *entry) {
-	if !e.queued && !l.large[e] {
+	if !e.queued && !l.large[e] && !l.held(e) {
 		e.queued = true
 		heap.Push(&l.waiting, e)
 	}
 }
 
 func (l *line) remove(key string) {
-	if e := l.entries[key]; e != nil {
+	e := l.entries[key]
+	if e == nil {
+		return
+	}
+	if !e.outdated {
 		l.count(e, load{-1, -e.size})
-		delete(l.entries, key)
-		delete(l.large, e)
-		e.lent = true // so that nobody is given it who finds it waiting
+	}
+	delete(l.entries, key)
+	delete(l.large, e)
+	e.lent = true // so that nobody is given it who finds it waiting
+	if l.queue.LastValue {
+		l.leave(e)
 	}
 }
 
@@ -138,7 +159,7 @@ func (l *line) next(largest int) *entry {
 		e := heap.Pop(&l.waiting).(*entry)
 		e.queued = false
 		switch {
-		case e.with != "" || e.lent:
+		case e.with != "" || e.lent || l.held(e):
 		case e.packet > largest:
 			l.putAside(e, largest)
 		default:
@@ -163,10 +184,8 @@ func (l *line) putAside(e *entry, largest int) {
 // An order is a heap of entries, those that came first in front.
 type order []*entry
 
-func (o order) Len() int { return len(o) }
-func (o order) Less(i, j int) bool {
-	return o[i].at < o[j].at || o[i].at == o[j].at && o[i].key < o[j].key
-}
+func (o order) Len() int           { return len(o) }
+func (o order) Less(i, j int) bool { return o[i].before(o[j]) }
 func (o order) Swap(i, j int) {
 	o[i], o[j] = o[j], o[i]
 	o[i].place, o[j].place = i, j

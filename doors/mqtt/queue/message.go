@@ -2,8 +2,6 @@ package queue
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,10 +130,4 @@ func (m *Message) told() []protocol.UserProperty {
 			protocol.UserProperty{Key: reasonProperty, Value: m.Dead})
 	}
 	return user
-}
-
-// valueKey is the key of the newest message of a topic.
-func valueKey(m *Message) string {
-	sum := sha256.Sum256([]byte(m.Queue + "\x00" + string(m.Space) + "\x00" + m.Topic))
-	return hex.EncodeToString(sum[:])
 }

@@ -59,7 +59,7 @@ func (k *Keeper) Purge(ctx context.Context, call *commands.Call, p PurgeParams) 
 	defer k.mu.Unlock()
 	r := PurgeResult{Removed: removed}
 	if l := k.lines[key]; l != nil {
-		r.Left = len(l.entries)
+		r.Left = l.in.messages
 	}
 	return r, nil
 }
@@ -73,7 +73,7 @@ func (k *Keeper) idle(key lineKey, principal string) (keys []string) {
 		return nil
 	}
 	for of, e := range l.entries {
-		if e.lent || e.with != "" || principal != "" && !published(publisherOf(e.by), principal) {
+		if e.lent || e.outdated || e.with != "" || principal != "" && !published(publisherOf(e.by), principal) {
 			continue
 		}
 		if keys = append(keys, of); len(keys) == mostPurged {
