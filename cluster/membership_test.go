@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -80,7 +81,7 @@ func living(m *Membership) string {
 }
 
 func TestTheNextWorksWhenTheOldestLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		a := stream.join(t, "a").works(t)
 		waiting := stream.join(t, "b")
@@ -110,7 +111,7 @@ func TestTheNextWorksWhenTheOldestLeaves(t *testing.T) {
 
 // TestAWriteWaitsForTheNextRenewal has a bridge write that cannot be sure of itself.
 func TestAWriteWaitsForTheNextRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		only := stream.join(t, "a")
 		a := only.works(t)
@@ -137,7 +138,7 @@ func TestAWriteWaitsForTheNextRenewal(t *testing.T) {
 // TestWhatWasToldIsStoredAfterCatchup tells something while a renewal is under way
 // that does not have it.
 func TestWhatWasToldIsStoredAfterCatchup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		only := stream.join(t, "a")
 		a := only.works(t)
@@ -161,7 +162,7 @@ func TestWhatWasToldIsStoredAfterCatchup(t *testing.T) {
 // TestNobodyWaitsForAMembershipThatHasEnded has a bridge wait to be sure while
 // another declares it dead.
 func TestNobodyWaitsForAMembershipThatHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		first := stream.join(t, "a")
 		a := first.works(t)
@@ -180,7 +181,7 @@ func TestNobodyWaitsForAMembershipThatHasEnded(t *testing.T) {
 }
 
 func TestWhoIsSilentIsDeclaredDeadAndLearnsOfIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		first := stream.join(t, "a")
 		a := first.works(t)
@@ -217,7 +218,7 @@ func TestWhoIsSilentIsDeclaredDeadAndLearnsOfIt(t *testing.T) {
 }
 
 func TestNobodyDiesWhileTheStreamHasNoLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		var nodes []*joining
 		var members []*Membership
@@ -246,7 +247,7 @@ func TestNobodyDiesWhileTheStreamHasNoLeader(t *testing.T) {
 }
 
 func TestARenewalWithoutConfirmationIsNotTakenForAVerdict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		first := stream.join(t, "a", together)
 		a := first.works(t)
@@ -264,7 +265,7 @@ func TestARenewalWithoutConfirmationIsNotTakenForAVerdict(t *testing.T) {
 }
 
 func TestTheSecondOfOneNameWaitsForTheFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		first := stream.join(t, "a", together).works(t)
 		second := stream.join(t, "a", together)
@@ -285,7 +286,7 @@ func TestTheSecondOfOneNameWaitsForTheFirst(t *testing.T) {
 // was years ahead before, after it has left and after it was killed, beside one whose
 // clock stayed.
 func TestAClockThatIsSetBackGivesNoEarlierEpoch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		other := stream.join(t, "b", together).works(t)
 		ahead := uint64(time.Now().AddDate(50, 0, 0).UnixMilli())
@@ -331,7 +332,7 @@ func TestWhoDoesNotFitDoesNotJoin(t *testing.T) {
 		"a standby's own keys": {One, func(o *Options) { o.Keys = keys("theirs") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				stream := newMemory()
 				common := func(o *Options) {
 					o.Working, o.Agree, o.Keys = test.working, map[string]string{"nats.replicas": "3"}, keys("ours")
@@ -412,7 +413,7 @@ func TestAClusterRollsFromVersionToVersion(t *testing.T) {
 	of := func(newer int) func(*Options) {
 		return func(o *Options) { together(o); o.Newer, o.Version = newer, fmt.Sprint("1.", 5+newer) }
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		leave := func(m *Membership) {
 			t.Helper()
@@ -452,7 +453,7 @@ func TestAClusterRollsFromVersionToVersion(t *testing.T) {
 }
 
 func TestWhoReachesNoServerEndsIfThereWereOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		first := stream.join(t, "a", together)
 		a := first.works(t)
@@ -485,7 +486,7 @@ func TestWhoReachesNoServerEndsIfThereWereOthers(t *testing.T) {
 }
 
 func TestWhoWatchesIsToldWhatHappens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stream := newMemory()
 		a := stream.join(t, "a", together).works(t)
 		var told []string

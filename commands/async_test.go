@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -47,7 +48,7 @@ func (d *device) asked() []*question {
 }
 
 func TestACallThatNobodyWaitsForIsAnsweredByWhoeverBringsTheResult(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &device{}
 		n := newNode(t, commands.RouterOptions{Workers: 1}, d.command(false), stubborn(time.Hour))
 		busy := n.submit("0", "test.stubborn", `{}`, `"timeout":1000`) // takes the only worker
@@ -109,7 +110,7 @@ func TestAPanicOfAHandlerThatDoesNotWaitHurtsNobodyElse(t *testing.T) {
 }
 
 func TestTheDeadlineOfACallThatNobodyWaitsFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &device{}
 		n := newNode(t, commands.RouterOptions{}, d.command(false))
 		began := time.Now()
@@ -128,7 +129,7 @@ func TestTheDeadlineOfACallThatNobodyWaitsFor(t *testing.T) {
 }
 
 func TestCallsOfManyTimeoutsExpireEachInItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &device{}
 		n := newNode(t, commands.RouterOptions{}, d.command(false))
 		var wrong atomic.Int64
@@ -272,7 +273,7 @@ func TestACallWhoseClaimFailsDoesNotBeginAndMayBeRepeated(t *testing.T) {
 }
 
 func TestACallWhoseClaimComesTooLateDoesNotBegin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, claims := &device{}, &queuedClaims{}
 		n := newNode(t, commands.RouterOptions{Claims: claims}, d.command(false))
 		answer := n.submit("1", "test.ask", `{}`, `"timeout":1000`)
@@ -285,7 +286,7 @@ func TestACallWhoseClaimComesTooLateDoesNotBegin(t *testing.T) {
 }
 
 func TestBatchesAndExtensionsWaitForHandlersThatDoNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &device{}
 		n := newNode(t, commands.RouterOptions{Extensions: commands.Extensions{Processors: []commands.MessageProcessor{passing{}}}}, d.command(false))
 		for i, want := range []string{`{"text":"x"}`, `{"text":"y"}`} {
@@ -315,7 +316,7 @@ func (passing) Process(ctx context.Context, _ *commands.Call, _ json.RawMessage,
 }
 
 func TestATaskIsNotBegunOnTheGoroutineThatBringsTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, tasks := &device{}, &slowTasks{}
 		n := newNode(t, commands.RouterOptions{Tasks: tasks}, d.command(true))
 		began := time.Now()
@@ -360,7 +361,7 @@ func (w *tiredWitness) Admit() error {
 }
 
 func TestCallsWaitForTheRoomToBeRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &device{}
 		n := newNode(t, commands.RouterOptions{Auditor: &tiredWitness{until: time.Now().Add(5 * time.Second)}}, d.command(false))
 		wantSaid(t, n.call("hasty", "test.ask", `{}`, `"timeout":2000`), "4007")
@@ -394,7 +395,7 @@ func (w *moodyWitness) Admit() error {
 // TestCallsThatWaitToBeRecordedAreNotOvertaken has room come and go while calls
 // come in, some of which end while they wait.
 func TestCallsThatWaitToBeRecordedAreNotOvertaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, w := &device{}, &moodyWitness{}
 		n := newNode(t, commands.RouterOptions{Auditor: w}, d.command(false))
 		submitted, answers := 0, []<-chan *protocol.Response{}

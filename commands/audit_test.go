@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -140,7 +140,7 @@ func TestWhatCannotBeRecordedIsNotRun(t *testing.T) {
 }
 
 func TestAHandlerThatEndsAfterItsTimeIsAuditedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &witness{}
 		n := newNode(t, commands.RouterOptions{Auditor: w}, define("write", commands.Write,
 			func(context.Context, *commands.Call, string) (string, error) { time.Sleep(time.Minute); return "", nil }))

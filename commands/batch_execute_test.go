@@ -8,10 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -61,7 +61,7 @@ func entries(texts ...string) string {
 }
 
 func TestABatchRunsInOrderOrSideBySide(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var order []string
 		n := newNode(t, commands.RouterOptions{Workers: 2}, sleeper(&order))
 		began := time.Now()
@@ -88,7 +88,7 @@ func TestABatchRunsInOrderOrSideBySide(t *testing.T) {
 }
 
 func TestABatchStopsOnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var order []string
 		n := newNode(t, commands.RouterOptions{}, sleeper(&order))
 		b := batchOf(t, n.call("1", "batch.execute", `{"commands":`+entries("a", "x", "b", "c")+`,"stop_on_error":true}`))
@@ -99,7 +99,7 @@ func TestABatchStopsOnError(t *testing.T) {
 }
 
 func TestABatchNeedsAWorkerOnlyWhileSomethingRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var order []string
 		n := newNode(t, commands.RouterOptions{Workers: 1}, sleeper(&order))
 		var answers []<-chan *protocol.Response
@@ -133,7 +133,7 @@ func TestBatchesAreCheckedBeforeAnythingRuns(t *testing.T) {
 }
 
 func TestEveryEntryOfABatchIsAuthorizedAndDeduplicated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		claims := &ledger{}
 		p := &policy{action: "test:hello"}
@@ -158,7 +158,7 @@ func TestEveryEntryOfABatchIsAuthorizedAndDeduplicated(t *testing.T) {
 }
 
 func TestABatchEndsWithItsDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{}, stubborn(5*time.Second))
 		wantSaid(t, n.call("1", "batch.execute", `{"commands":[{"command":"test.stubborn"},{"command":"test.stubborn"}]}`, `"timeout":1000`), "4007")
 	})

@@ -4,10 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant/granttest"
 )
@@ -40,7 +40,7 @@ func TestABatchBeginsNothingOnceItsCredentialHasEnded(t *testing.T) {
 
 // TestACallEndsWhenItsCredentialExpires has a call that would take longer.
 func TestACallEndsWhenItsCredentialExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)
 		n := newNode(t, commands.RouterOptions{Credentials: new(granttest.Authority)}, define("hang", commands.Read,
 			func(ctx context.Context, _ *commands.Call, _ string) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -21,7 +22,7 @@ func stubborn(d time.Duration) commands.Command {
 }
 
 func TestADeadlineIsAnsweredEvenIfTheHandlerDoesNotReturn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{}, stubborn(10*time.Second))
 		began := time.Now()
 		r := n.call("1", "test.stubborn", `{}`, `"timeout":1500`)
@@ -36,7 +37,7 @@ func TestADeadlineIsAnsweredEvenIfTheHandlerDoesNotReturn(t *testing.T) {
 }
 
 func TestAJoinedCallHasItsOwnDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{MaxInFlight: 8}, stubborn(10*time.Second))
 		first := n.submit("1", "test.stubborn", `{}`, `"timeout":20000`)
 		for range 20 { // those that have left make room again
@@ -49,7 +50,7 @@ func TestAJoinedCallHasItsOwnDeadline(t *testing.T) {
 type key struct{}
 
 func TestTheContextOfAHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var seen, derived error
 		n := newNode(t, commands.RouterOptions{}, define("wait", commands.Read, func(ctx context.Context, call *commands.Call, _ string) (string, error) {
 			if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second || !at.Equal(call.Deadline) {
@@ -73,7 +74,7 @@ func TestTheContextOfAHandler(t *testing.T) {
 }
 
 func TestMessageExpiryBoundsTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{}, stubborn(5*time.Second))
 		in := n.inbound(envelope("1", "test.stubborn", `{}`))
 		in.Expiry = 2 * time.Second
@@ -86,7 +87,7 @@ func TestMessageExpiryBoundsTheDeadline(t *testing.T) {
 }
 
 func TestTimestamps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{}, define("hello", commands.Read, greet))
 		at := func(id string, age time.Duration) *protocol.Response {
 			stamp := fmt.Sprintf(`"timestamp":%d`, time.Now().Add(-age).UnixMilli())
@@ -115,7 +116,7 @@ func TestTimestamps(t *testing.T) {
 }
 
 func TestACallThatWaitedTooLongForAWorkerNeverRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ran := false
 		n := newNode(t, commands.RouterOptions{Workers: 1}, stubborn(10*time.Second), define("mark", commands.Act,
 			func(context.Context, *commands.Call, string) (string, error) { ran = true; return "", nil }))
@@ -132,7 +133,7 @@ func TestACallThatWaitedTooLongForAWorkerNeverRuns(t *testing.T) {
 }
 
 func TestAHandlerThatDoesNotReturnLosesItsWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{Workers: 1}, stubborn(9*time.Second), define("hello", commands.Read, greet))
 		hung := n.submit("1", "test.stubborn", `{}`, `"timeout":1000`)
 		synctest.Wait()
@@ -149,7 +150,7 @@ func TestAHandlerThatDoesNotReturnLosesItsWorker(t *testing.T) {
 }
 
 func TestAnActIsNotRunLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ran := 0
 		claims := &unhurried{}
 		n := newNode(t, commands.RouterOptions{Claims: claims}, define("act", commands.Act, func(context.Context, *commands.Call, string) (string, error) {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -32,7 +33,7 @@ func counter(effect commands.Effect, ran *atomic.Int64) commands.Command {
 
 func TestARepeatJoinsWhileItRunsAndReplaysAfterwards(t *testing.T) {
 	for _, effect := range []commands.Effect{commands.Read, commands.Write, commands.Act} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var ran atomic.Int64
 			n := newNode(t, commands.RouterOptions{}, counter(effect, &ran))
 			first := n.submit("1", "test.count", `{"text":"x"}`, `"trace_id":"a"`)
@@ -58,7 +59,7 @@ func TestARepeatJoinsWhileItRunsAndReplaysAfterwards(t *testing.T) {
 }
 
 func TestAnIDBelongsToOneBodyOfOnePrincipal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		n := newNode(t, commands.RouterOptions{}, counter(commands.Write, &ran), define("hello", commands.Read, greet))
 		running := n.submit("1", "test.count", `{"text":"x"}`)
@@ -77,7 +78,7 @@ func TestAnIDBelongsToOneBodyOfOnePrincipal(t *testing.T) {
 }
 
 func TestAnswersAreKeptUntilTimestampPlusTimeoutPlusSkew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		n := newNode(t, commands.RouterOptions{Skew: 10 * time.Second}, counter(commands.Write, &ran))
 		call := func() { n.call("1", "test.count", `{"text":"x"}`, `"timeout":20000`) }
@@ -98,7 +99,7 @@ func TestAnswersAreKeptUntilTimestampPlusTimeoutPlusSkew(t *testing.T) {
 }
 
 func TestAnAnswerThatInvitesARepeatIsNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		n := newNode(t, commands.RouterOptions{}, counter(commands.Act, &ran))
 		for code, kept := range map[protocol.Code]bool{protocol.Busy: false, protocol.StoreUnavailable: false, protocol.TargetUnavailable: false,
@@ -117,7 +118,7 @@ func TestAnAnswerThatInvitesARepeatIsNotKept(t *testing.T) {
 }
 
 func TestACallerThatLeavesCancelsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		n := newNode(t, commands.RouterOptions{}, counter(commands.Write, &ran))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -132,7 +133,7 @@ func TestACallerThatLeavesCancelsNothing(t *testing.T) {
 }
 
 func TestShortOfMemoryAnActIsNeverRunAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var acts, reads atomic.Int64
 		big := strings.Repeat("x", 1000)
 		read := define("read", commands.Read, func(context.Context, *commands.Call, string) (string, error) {
@@ -203,7 +204,7 @@ func TestClaimsAreOfAKindAndASpaceAndOlderOnesOfEveryKind(t *testing.T) {
 		"lab/operator/alice":     `{"text":"x1"}`,
 		"lab/alice":              `{"text":"x1"}`,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var ran atomic.Int64
 			claims, act := &ledger{}, counter(commands.Act, &ran)
 			newNode(t, commands.RouterOptions{Claims: claims}, act).call("1", "test.count", `{"text":"x"}`)
@@ -227,7 +228,7 @@ func (plainDigester) Digest(params []byte) (d commands.Digest) {
 }
 
 func TestTheSameWrittenOtherwiseIsAnotherRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		n := newNode(t, commands.RouterOptions{}, counter(commands.Act, &ran))
 		wantSaid(t, n.call("1", "test.count", `{"text":"x"}`), `{"text":"x1"}`)
@@ -236,7 +237,7 @@ func TestTheSameWrittenOtherwiseIsAnotherRequest(t *testing.T) {
 }
 
 func TestClaimsOfAnEarlierProcessAreAnsweredWithUnknownOutcome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		claims := &ledger{}
 		act, write := counter(commands.Act, &ran), define("write", commands.Write, greet)
@@ -260,7 +261,7 @@ func TestClaimsOfAnEarlierProcessAreAnsweredWithUnknownOutcome(t *testing.T) {
 }
 
 func TestAnActIsClaimedBeforeItRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		claims := &ledger{delay: time.Second}
 		var claimed int
 		n := newNode(t, commands.RouterOptions{Claims: claims, Workers: 1}, define("act", commands.Act, func(context.Context, *commands.Call, string) (string, error) {
@@ -282,7 +283,7 @@ func TestAnActIsClaimedBeforeItRuns(t *testing.T) {
 }
 
 func TestWithoutItsClaimAnActDoesNotRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		claims := &ledger{err: protocol.Errorf(protocol.StoreUnavailable, "away")}
 		n := newNode(t, commands.RouterOptions{Claims: claims}, counter(commands.Act, &ran))
@@ -302,7 +303,7 @@ func TestWithoutItsClaimAnActDoesNotRun(t *testing.T) {
 // every request is answered once.
 func TestAtMostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			executed := map[string]int{}
 			work := func(effect commands.Effect) commands.Command {
@@ -353,7 +354,7 @@ func TestAtMostOnce(t *testing.T) {
 }
 
 func TestAClockThatWasBrieflyAheadForgetsNoRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := clock.New()
 		runs := 0
 		set, err := commands.NewSet(commands.New(commands.Spec{Name: "test.act", Summary: "Act.", Effect: commands.Act, Action: "test:act", Example: `{}`},

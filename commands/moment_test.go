@@ -2,9 +2,9 @@ package commands
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/clock"
 )
 
@@ -12,7 +12,7 @@ import (
 // over.
 func TestMomentsAreThoseOfTheClocks(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := moments{clock: clock.New()}
 		for _, wait := range []time.Duration{0, time.Microsecond, calendarEvery / 3, calendarEvery, 7 * calendarEvery, time.Hour} {
 			then := m.clock.Steady()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -180,7 +181,7 @@ func TestARouterWithoutAnAuthorizerRefusesEverything(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	t.Run("waits for what is in flight and takes nothing new", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			n := newNode(t, commands.RouterOptions{}, define("sleep", commands.Read, func(context.Context, *commands.Call, string) (string, error) {
 				time.Sleep(time.Second)
 				return "slept", nil
@@ -198,7 +199,7 @@ func TestClose(t *testing.T) {
 		})
 	})
 	t.Run("gives up with its context", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			n := newNode(t, commands.RouterOptions{}, define("hang", commands.Read, func(ctx context.Context, _ *commands.Call, _ string) (string, error) {
 				<-ctx.Done()
 				return "", ctx.Err()

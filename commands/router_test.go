@@ -18,12 +18,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestTheRouterAnswersBusyWhenItIsFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{MaxInFlight: 16, Workers: 1}, stubborn(time.Second))
 		// send has callers send a call each, and counts those that are refused.
 		send := func(callers, priority string) (refused int) {
@@ -67,7 +68,7 @@ func TestTheRouterAnswersBusyWhenItIsFull(t *testing.T) {
 }
 
 func TestAParkedCallGivesItsWorkerBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log []string
 		n := newNode(t, commands.RouterOptions{Workers: 1}, define("wait", commands.Read, func(ctx context.Context, call *commands.Call, _ string) (string, error) {
 			log = append(log, "park")
@@ -91,7 +92,7 @@ func TestAParkedCallGivesItsWorkerBack(t *testing.T) {
 }
 
 func TestParkMayBeUsedByManyAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{Workers: 1}, define("wait", commands.Read, func(ctx context.Context, call *commands.Call, _ string) (string, error) {
 			var wg sync.WaitGroup
 			for i := range 10 {
@@ -110,7 +111,7 @@ func TestParkMayBeUsedByManyAtOnce(t *testing.T) {
 }
 
 func TestEventsReachThoseWhoAskedForThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{BridgeID: "b"}, define("work", commands.Write, func(_ context.Context, call *commands.Call, _ string) (string, error) {
 			for i := range 3 {
 				call.Emit("task.progress", map[string]int{"percent": i * 50})
@@ -162,7 +163,7 @@ func asyncCommand(fn func(context.Context, *commands.Call, string) (string, erro
 }
 
 func TestAsyncAnswersAtOnceAndRunsAsATask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tasks, claims := &backlog{}, &ledger{}
 		n := newNode(t, commands.RouterOptions{Tasks: tasks, Claims: claims, Workers: 1}, asyncCommand(func(_ context.Context, call *commands.Call, s string) (string, error) {
 			call.Emit("task.progress", 1)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -88,7 +89,7 @@ type numbered int
 func (numbered) take() {}
 
 func TestAcquireWaitsForItsTurnOrTheEndOfTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newScheduler(1)
 		if !s.acquire(t.Context(), protocol.Medium) {
 			t.Fatal("a free slot was not given")

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -157,7 +158,7 @@ func TestWhatIsInAnotherSpaceDoesNotExist(t *testing.T) {
 
 func TestUnregisteringAnAgentTakesWhatOnlyItProvides(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()
 		const skill = `{"skill_id":"%s","name":"S","capabilities":["c"]%s}`
@@ -192,7 +193,7 @@ func TestUnregisteringAnAgentTakesWhatOnlyItProvides(t *testing.T) {
 
 func TestAnAgentThatCannotBeRemovedKeepsItsCard(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()
 		w.connect("lamp", alice, echo).register()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -12,7 +13,7 @@ const serial protocol.Serial = "8a1b2c3d4e5f6a7b"
 
 func TestTheEndOfACertificateSuspendsItsAgents(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var revoked atomic.Bool
 		refusal := protocol.Errorf(protocol.CertificateRevoked, "revoked").With("serial", string(serial))
 		w := newWorld(t, func(o *Options) {
@@ -76,7 +77,7 @@ func TestTheEndOfACertificateSuspendsItsAgents(t *testing.T) {
 
 func TestAnAgentWhoseCertificateEndedMeanwhileStartsSuspended(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		first := newWorld(t)
 		holder := &protocol.Principal{Kind: protocol.KindAgent, ID: "boiler", Space: protocol.DefaultSpace, CertSerial: serial}
 		first.connect("boiler", holder, nil).register()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -30,7 +31,7 @@ func TestAnIDAloneIsAnAnswer(t *testing.T) {
 
 // An answer that comes too late and cannot be read is told by its own fault.
 func TestALateAnswerThatCannotBeReadIsToldByItsReason(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log logbook
 		w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		defer w.close()
@@ -68,7 +69,7 @@ func (l *logbook) lines(word string) (found []string) {
 }
 
 func TestTheOperatorOfAnAgentIsWarnedOfAnswersThatCannotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log logbook
 		w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		defer w.close()

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/effects"
@@ -36,7 +37,7 @@ func ring(times string) string {
 // atTheGate runs a test with time of its own and a table of effects.
 func atTheGate(t *testing.T, test func(t *testing.T, w *world, kept *recordstest.Memory[effects.Record])) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		kept := recordstest.New[effects.Record]()
 		w := newWorld(t, func(o *Options) { o.Effects.Records = kept })
 		defer w.close()

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -163,7 +163,7 @@ func TestAStandingCallIsAskedForAtAnEndpoint(t *testing.T) {
 }
 
 func TestAnAgentAtAnEndpointIsOnlineWhileItSendsHeartbeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()
 		w.atEndpoint("boiler", heating, "https://boiler.example/")

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -100,7 +101,7 @@ func TestConversationsWithAnAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				defer w.close()
 				ids := 0
@@ -147,7 +148,7 @@ func TestConversationsWithAnAgent(t *testing.T) {
 
 func TestConversationsAboutPresence(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()
 		w.newID = func() string { return "00000000-0000-4000-8000-000000000001" }

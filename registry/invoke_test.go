@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -31,7 +32,7 @@ const (
 // inBubble runs a test with time of its own.
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()
 		test(t, w)

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/ask"
 )
@@ -235,7 +235,7 @@ func TestPresenceFollowsConnectionsAndHeartbeats(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				b, _ := newTestBoard()
 				for _, s := range story {
 					s.do(b)
@@ -260,7 +260,7 @@ func comeBack(client string) step {
 
 func TestEveryChangeIsToldOnceWithItsReason(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b, told := newTestBoard()
 		b.connected("c", "c", alice)
 		b.agentChanged("", nil, lamp("c"))

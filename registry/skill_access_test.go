@@ -8,9 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -206,7 +206,7 @@ func TestAJoinTokenIsForOneSkillOfOneOwner(t *testing.T) {
 }
 
 func TestAJoinTokenExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newSkillWorld(t)
 		defer w.close()
 		made := w.join(endAgent("lamp"), `{"skill_id":"light","ttl_seconds":60,"uses":5}`)

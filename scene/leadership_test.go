@@ -2,9 +2,9 @@ package scene
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -148,7 +148,7 @@ func TestAStrangerWithTheSameSkillIsNotTheRouteAgent(t *testing.T) {
 }
 
 func TestWhoDeclaresWithoutAnAgentHasThreeHeartbeatsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(o *Options) { o.Patience = 90 * time.Second })
 		w.around.online["agent-router"] = false
 		w.must(router, "scene.declare", declareRouter)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -38,7 +39,7 @@ func TestCredentialsOverHTTP(t *testing.T) {
 		"no token":           {"Authorization", "Bearer", protocol.CredentialInvalid},
 		"wrong key":          {"Authorization", "Bearer abk_x.y", protocol.CredentialInvalid},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set(test.header, test.value)
 			_, err := authenticator(ring, false).Request(r)
@@ -111,7 +112,7 @@ func id(who *protocol.Principal) string {
 }
 
 func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), true)
 		if _, err := a.Password(t.Context(), Shown{}, UserAPIKey, []byte("abk_x.y")); protocol.CodeOf(err) != protocol.CredentialInvalid {
 			t.Errorf("got %v", err)
@@ -120,7 +121,7 @@ func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
 }
 
 func TestFailuresAreDelayedAndThenLimitedPerAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), false)
 		attacker, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 		try := func(from netip.Addr) (protocol.Code, time.Duration) {
@@ -150,7 +151,7 @@ func TestFailuresAreDelayedAndThenLimitedPerAddress(t *testing.T) {
 }
 
 func TestAttemptsAtOnceAreLimitedToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), false)
 		var answered atomic.Int32
 		for range 1000 {
@@ -169,7 +170,7 @@ func TestAttemptsAtOnceAreLimitedToo(t *testing.T) {
 }
 
 func TestTheRightKeyIsLetInFromAnAddressThatFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ring := openRing(t, dir, recordstest.New[Key]())
 		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
@@ -187,7 +188,7 @@ func TestTheRightKeyIsLetInFromAnAddressThatFailed(t *testing.T) {
 }
 
 func TestAFailureDoesNotOutliveItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -199,7 +200,7 @@ func TestAFailureDoesNotOutliveItsContext(t *testing.T) {
 }
 
 func TestRefusalsDoNotTellWhichPartWasWrong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ring := openRing(t, dir, recordstest.New[Key]())
 		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {

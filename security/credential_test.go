@@ -12,9 +12,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/token"
 )
@@ -67,7 +67,7 @@ func everyWay(t *testing.T) (a *Authenticator, lampKey, fanKey string) {
 }
 
 func TestOnePartyShowsAllItsCredentials(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, lampKey, fanKey := everyWay(t)
 		for name, test := range map[string]struct {
 			cert, secret string
@@ -110,7 +110,7 @@ func TestOnePartyShowsAllItsCredentials(t *testing.T) {
 }
 
 func TestHeadersThatCouldBeReadInTwoWaysAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, lampKey, fanKey := everyWay(t)
 		for name, test := range map[string]struct {
 			header http.Header
@@ -171,7 +171,7 @@ func TestTheClientCertificateOfARequestCountsOnlyIfItWasVerified(t *testing.T) {
 }
 
 func TestWhatThePasswordIsShowsInTheUserNameOrItsForm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, lampKey, _ := everyWay(t)
 		for name, test := range map[string]struct {
 			user, password string
@@ -203,7 +203,7 @@ func TestWhatThePasswordIsShowsInTheUserNameOrItsForm(t *testing.T) {
 }
 
 func TestAStrangerFromEverywhereDoesNotLockOutWhoseNameItUses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, lampKey, _ := everyWay(t)
 		id, _, _ := parseKey(lampKey)
 		_, other, _ := newKey()
@@ -226,7 +226,7 @@ func TestAStrangerFromEverywhereDoesNotLockOutWhoseNameItUses(t *testing.T) {
 }
 
 func TestEveryAttemptIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, lampKey, _ := everyWay(t)
 		var told []Attempt
 		a.options.Settled = func(_ context.Context, at Attempt) { told = append(told, at) }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -248,7 +248,7 @@ func TestNobodyIsLetByWhoseCredentialCannotBeChecked(t *testing.T) {
 
 // TestAGrantEndsByTheCalendar has the machine sleep for two hours.
 func TestAGrantEndsByTheCalendar(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newCounter(t)
 		ctx, stop := grant.While(t.Context(), c, grant.Of(c.token))
 		defer stop()
@@ -295,7 +295,7 @@ func TestAGrantEndsOnceAndOnlyIfItIsHeld(t *testing.T) {
 // TestWhatWasBegunGoesOnWithANewerCredential renews a token twice on one
 // connection, and then not.
 func TestWhatWasBegunGoesOnWithANewerCredential(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newCounter(t)
 		renewed := func(by *protocol.Principal, id string, roles ...string) *protocol.Principal {
 			newer := *by

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/password"
@@ -33,7 +34,7 @@ func (*onePassword) Stands(*protocol.Principal) bool { return true }
 // from another, nor for the same user from elsewhere. A device that was at home
 // there stays in.
 func TestPasswordsAreNotFoundByTrying(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		passwords := new(onePassword)
 		a := NewAuthenticator(AuthenticatorOptions{Keys: openRing(t, t.TempDir(), recordstest.New[Key]()), Passwords: passwords})
 		try := func(user, word, from string) protocol.Code {
@@ -115,7 +116,7 @@ func TestManyGuessesAtATimeGetNoFurther(t *testing.T) {
 		"one address": func(i int) (string, netip.Addr) { return fmt.Sprint("lamp-", i), address(1) },
 		"one user":    func(i int) (string, netip.Addr) { return "lamp", address(i) },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			passwords := &slowPasswords{release: make(chan struct{})}
 			a := NewAuthenticator(AuthenticatorOptions{Keys: openRing(t, t.TempDir(), recordstest.New[Key]()), Passwords: passwords})
 			codes := make(chan protocol.Code, 100)
@@ -144,7 +145,7 @@ func TestManyGuessesAtATimeGetNoFurther(t *testing.T) {
 
 // TestManyRightPasswordsAtATimeAreLetIn has a site with many devices come back at once.
 func TestManyRightPasswordsAtATimeAreLetIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := NewThrottle(time.Now)
 		let := make(chan error, 10*freeFailures)
 		for i := range cap(let) {

@@ -6,15 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // TestAConnectionRemembersWhoItRecognised counts how often a credential is verified.
 func TestAConnectionRemembersWhoItRecognised(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, lampKey, fanKey := everyWay(t)
 		var verified int
 		var ended error

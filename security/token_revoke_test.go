@@ -3,9 +3,9 @@ package security
 import (
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
@@ -75,7 +75,7 @@ func TestNobodyTakesTheRoomForTheRevocationsOfOthers(t *testing.T) {
 }
 
 func TestAClockThatIsBrieflyAheadForgetsNoRevocation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := clock.New()
 		s := NewTokenService(TokenOptions{Revocations: recordstest.New[Revocation](), LongestLife: time.Hour, Now: c.Now, Settled: c.Settled})
 		if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Token: "lost"}); err != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/leaks"
@@ -382,7 +382,7 @@ func TestEveryMemberIsAskedOnceAndItsAnswerKept(t *testing.T) {
 }
 
 func TestTheViewTellsWhenAndHowOftenAMemberWasAskedAndWhatItToldLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.field.add("a", busy)
 		w.field.add("b", away)
@@ -446,7 +446,7 @@ func TestWhoIsOfflineIsAskedWhenItComesBack(t *testing.T) {
 }
 
 func TestTheDeadlineEndsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.field.add("a")
 		w.field.add("b", away)
@@ -466,7 +466,7 @@ func TestTheDeadlineEndsIt(t *testing.T) {
 }
 
 func TestLateResultsAreMergedAndMarked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.field.add("a")
 		b := w.field.add("b", busy)
@@ -504,7 +504,7 @@ func TestAQuorumOutOfReachEndsIt(t *testing.T) {
 }
 
 func TestWithDeadlineWhoeverHasDoneItByThenIsEnough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.field.add("a")
 		w.field.add("b", busy)
@@ -531,7 +531,7 @@ func TestCancellingReachesEveryoneAndHoldsAgainstAnswers(t *testing.T) {
 }
 
 func TestWhoWasAskedIsAskedForItsResultAndNotToRunAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		done := w.field.add("done", busy)   // has its result by the time it is asked
 		atWork := w.field.add("work", busy) // is still at it
@@ -596,7 +596,7 @@ func TestAMemberThatAcceptsAndDiesComesBackWithItsResult(t *testing.T) {
 }
 
 func TestNothingIsShownBeforeItIsStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.field.add("a", busy)
 		id := w.dispatch(Completion{Policy: All}, time.Minute, "a")
@@ -611,7 +611,7 @@ func TestNothingIsShownBeforeItIsStored(t *testing.T) {
 }
 
 func TestAnswersThatComeTogetherAreStoredTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var skills []string
 		for i := range 1000 {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestWhateverHappensNobodyRunsTwiceAndEveryDispatchEnds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var failed any
-		synctest.Test(t, func(*testing.T) {
+		bubble.Test(t, func(*testing.T) {
 			defer func() { failed = recover() }()
 			anything(rt)
 		})

@@ -3,9 +3,9 @@ package rollout
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/ask"
@@ -16,7 +16,7 @@ import (
 func TestARateIsKeptOverRestarts(t *testing.T) {
 	for _, life := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 29 * time.Second} {
 		t.Run(life.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				const rate, devices = 30, 45
 				w := newWorld(t, devices).boot()
 				var asked []time.Time

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/membercert"
 )
@@ -35,7 +36,7 @@ func goes(t *testing.T, from, to *bridge, direct bool) {
 }
 
 func TestFramesGoOverTheLineWhileThereIsOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		a, b := n.begin(t, "a", 1, secret), n.begin(t, "b", 2, secret)
 		defer a.Close()
@@ -69,7 +70,7 @@ func TestFramesGoOverTheLineWhileThereIsOne(t *testing.T) {
 
 // TestTheLineOfTheLowerIDStays has the higher one dial first, since the other cannot.
 func TestTheLineOfTheLowerIDStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		a, b := n.begin(t, "a", 1, secret), n.begin(t, "b", 2, secret)
 		defer a.Close()
@@ -136,7 +137,7 @@ func TestWhoDoesNotBelongIsRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				n := newNetwork()
 				a, b := n.begin(t, "a", 1, secret), n.begin(t, test.other.ID, test.other.Epoch, test.secret)
 				defer a.Close()
@@ -158,7 +159,7 @@ func TestWhoDoesNotBelongIsRefused(t *testing.T) {
 
 // TestACertificateIsOfOneBridge has a bridge say that it is another one.
 func TestACertificateIsOfOneBridge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		b := n.begin(t, "b", 2, secret)
 		defer b.Close()
@@ -214,7 +215,7 @@ func TestALineThatStandsStillIsClosed(t *testing.T) {
 		"gone": {func(conn *tls.Conn) { _ = conn.NetConn().Close() }, 0, 0, "the line broke"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				n := newNetwork()
 				b := n.begin(t, "b", 2, secret)
 				defer b.Close()
@@ -273,7 +274,7 @@ func beats(conn *tls.Conn) {
 
 // TestALineOnWhichNothingIsSaidStays lets two bridges have nothing to say.
 func TestALineOnWhichNothingIsSaidStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		a, b := n.begin(t, "a", 1, secret), n.begin(t, "b", 2, secret)
 		defer a.Close()
@@ -289,7 +290,7 @@ func TestALineOnWhichNothingIsSaidStays(t *testing.T) {
 
 // TestStrangersAreBounded has many connect who never say who they are.
 func TestStrangersAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		a, b := n.begin(t, "a", 1, secret), n.begin(t, "b", 2, secret)
 		defer a.Close()
@@ -325,7 +326,7 @@ func TestStrangersAreBounded(t *testing.T) {
 
 // TestAnotherVersionIsRefused has both sides say why.
 func TestAnotherVersionIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		b := n.begin(t, "b", 2, secret)
 		defer b.Close()

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/cluster/relay"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -277,7 +277,7 @@ func (w *world) settled() {
 func TestEveryEstateHasOneHolder(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				names := []string{"a", "b", "c", "d"}
 				w := newWorld(t, seed, names...)
 				roll := rand.New(rand.NewPCG(seed, 1))

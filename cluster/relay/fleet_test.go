@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 // How large the fleet of TestAFleet is; make simulation runs it with a hundred
@@ -250,7 +251,7 @@ func heapInUse() uint64 {
 // devices go to the others, and all go to any bridge.
 func TestAFleet(t *testing.T) {
 	before := heapInUse()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		nodes, devices := *fleetNodes, *fleetDevices
 		f := newFleet(t, nodes, devices)
 		defer f.close()

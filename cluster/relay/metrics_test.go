@@ -2,18 +2,18 @@ package relay
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 // TestItIsMeasuredWhoDoesNotAccept cuts the way to one of two bridges that are sent
 // something.
 func TestItIsMeasuredWhoDoesNotAccept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, "a", "b", "c")
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(ofPeers{w.process("a").relay})

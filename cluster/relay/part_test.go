@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 // A notebook is a part that tells words, and hears those of others.
@@ -104,7 +104,7 @@ func (n *notebook) knows(of Node, word string) bool {
 func TestPartsKnowWhatOthersTell(t *testing.T) {
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				names := []string{"a", "b", "c"}
 				w := newWorld(t, seed, names...)
 				w.loss = int(seed % 4 * 8)

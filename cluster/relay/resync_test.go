@@ -2,7 +2,6 @@ package relay
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,13 +9,14 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cluster/routes"
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 // TestATableThatDisagreesIsMended has a bridge take a batch that the other never
 // sent, in the place of one that it did. The sum that is told every ten seconds
 // finds that, and everything is told anew.
 func TestATableThatDisagreesIsMended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, "a", "b")
 		a, b := w.process("a").relay, w.process("b").relay
 		subscribe := func(topic string) {

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/cluster/direct"
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 // Lines are the connections between the bridges of a world beside its network.
@@ -246,7 +246,7 @@ func TestAllKnowWhicheverWayTheyAreTold(t *testing.T) { toldWhenAllKnow(t, newLi
 
 // TestBridgesUseTheirLinesAndGoOnWithoutThem cuts the network, then the lines.
 func TestBridgesUseTheirLinesAndGoOnWithoutThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worldOf(newLines, t, 1, "a", "b")
 		time.Sleep(time.Second)
 		var promises []*promise

@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 // TestWhoIsToldThatAllKnowIsHeardByAll has clients subscribe at three bridges:
@@ -20,7 +20,7 @@ func TestWhoIsToldThatAllKnowIsHeardByAll(t *testing.T) {
 func toldWhenAllKnow(t *testing.T, lined func() *lines) {
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				names := []string{"a", "b", "c", "d"}
 				w := worldOf(lined, t, seed, names...)
 				w.loss = int(seed % 4 * 8)

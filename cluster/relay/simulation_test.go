@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cluster/direct"
 	"github.com/aibridge/aibridge/cluster/routes"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/leaks"
 )
 
@@ -362,7 +363,7 @@ func TestEveryMessageThatIsAcceptedIsThereOnce(t *testing.T) {
 func acceptedAndThereOnce(t *testing.T, lined func() *lines) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				names := []string{"a", "b", "c"}
 				w := worldOf(lined, t, seed, names...)
 				w.loss, w.heirs = int(seed%4*8), seed%8 >= 4

@@ -11,15 +11,15 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // A list is shown when it has changed and not when it was merely asked for.
 func TestAWatchedListIsShownWhenItChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var out, notes bytes.Buffer
 		answers := []any{`{"n":1}`, `{"n":1}`, errors.New("connection lost"), `{"n":2}`, `{"n":2}`}
 		asked := 0
@@ -56,7 +56,7 @@ func TestAWatchEndsWithAnErrorThatStays(t *testing.T) {
 		"at once": {protocol.Errorf(protocol.TargetUnavailable, "first")},
 		"later":   {nil, protocol.Errorf(protocol.PermissionDenied, "no")},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			asked := 0
 			w := listWatch{
 				out: io.Discard, notes: io.Discard, every: watchEvery,
@@ -75,7 +75,7 @@ func TestAWatchEndsWithAnErrorThatStays(t *testing.T) {
 
 // Of several changes that come at once the list is shown once.
 func TestChangesAreShownWhenTheyHaveSettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		changed := make(chan struct{}, 1)
 		began, asked := time.Now(), []time.Duration{}
 		ctx, cancel := context.WithCancel(t.Context())

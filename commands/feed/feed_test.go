@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -102,7 +102,7 @@ func (b *bench) publish(to protocol.Recipients, topic, name string) {
 }
 
 func TestAFollowerHearsWhatIsForIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{MayHear: func(who *protocol.Principal, topic string) bool {
 			return topic != topics.Event("security") || who.Unbounded()
 		}})
@@ -132,7 +132,7 @@ func TestAFollowerHearsWhatIsForIt(t *testing.T) {
 }
 
 func TestAStreamGoesOnWhereItEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Most: 4})
 		defer b.stop()
 		first := b.follow(alice, `{"stream":true}`)
@@ -163,7 +163,7 @@ func TestAStreamGoesOnWhereItEnded(t *testing.T) {
 }
 
 func TestFollowingEndsBeforeItsTimeIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
 		defer b.stop()
 		l := b.follow(alice, `{"stream":true}`)
@@ -181,7 +181,7 @@ func TestFollowingEndsBeforeItsTimeIsOver(t *testing.T) {
 }
 
 func TestWithoutAStreamTheFirstEventsAreTheAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
 		defer b.stop()
 		l := b.follow(alice, `{}`)
@@ -198,7 +198,7 @@ func TestWithoutAStreamTheFirstEventsAreTheAnswer(t *testing.T) {
 }
 
 func TestFollowingEndsWithTheCredential(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var gone error
 		b := newBench(t, Options{Check: func(*protocol.Principal) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/listing"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/internal/telemetry/semconv"
@@ -94,7 +95,7 @@ func TestATaskEndsAsItsCommandDoes(t *testing.T) {
 		}, Failed, protocol.TimedOut},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFixture()
 				id := f.start(t, test.do)
 				time.Sleep(2 * time.Minute) // in the bubble's time
@@ -117,7 +118,7 @@ func TestATaskEndsAsItsCommandDoes(t *testing.T) {
 }
 
 func TestATaskIsDurableBeforeItsIDIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture()
 		id := f.start(t, func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
 			<-ctx.Done()
@@ -136,7 +137,7 @@ func TestATaskIsDurableBeforeItsIDIsTold(t *testing.T) {
 }
 
 func TestCancelEndsATaskWithItsReason(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture()
 		defer f.Close(context.Background())
 		id := f.start(t, func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
@@ -179,7 +180,7 @@ func TestEventsHaveTheTraceOfTheirCall(t *testing.T) {
 }
 
 func TestProgressIsShownAndToldInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture()
 		proceed := make(chan struct{})
 		id := f.start(t, func(_ context.Context, call *commands.Call) (json.RawMessage, error) {
@@ -327,7 +328,7 @@ func TestListPagesThroughAllTasksLatestFirst(t *testing.T) {
 }
 
 func TestOldTasksAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture()
 		if err := f.Recover(t.Context()); err != nil {
 			t.Fatal(err)
@@ -346,7 +347,7 @@ func TestOldTasksAreForgotten(t *testing.T) {
 }
 
 func TestTasksWaitForTheirTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture(func(o *Options) { o.MaxRunning = 1 })
 		proceed := make(chan struct{})
 		work := func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
@@ -381,7 +382,7 @@ func TestTasksWaitForTheirTurn(t *testing.T) {
 }
 
 func TestAResultThatIsTooLargeIsNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture(func(o *Options) { o.MaxResult = 10 })
 		defer f.Close(context.Background())
 		id := f.start(t, func(context.Context, *commands.Call) (json.RawMessage, error) {
@@ -395,7 +396,7 @@ func TestAResultThatIsTooLargeIsNotKept(t *testing.T) {
 }
 
 func TestOnePrincipalCannotTakeAllTheRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture(func(o *Options) { o.MaxOwn = 1 })
 		defer f.Close(context.Background())
 		forever := func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
@@ -418,7 +419,7 @@ func TestOnePrincipalCannotTakeAllTheRoom(t *testing.T) {
 }
 
 func TestTasksOfOneKeepNobodyElseWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture(func(o *Options) { o.MaxRunning = 16 })
 		defer f.Close(context.Background())
 		forever := func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
@@ -445,7 +446,7 @@ func TestTasksOfOneKeepNobodyElseWaiting(t *testing.T) {
 }
 
 func TestTheEndOfATaskOutlivesAnAbsentStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFixture()
 		defer f.Close(context.Background())
 		id := f.start(t, func(context.Context, *commands.Call) (json.RawMessage, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -257,7 +258,7 @@ func quiet(l *ledger, change ...func(*mcpdoor.Options)) *world {
 // A client that waits for a minute and no longer gets the result of a call that
 // takes longer.
 func TestCallsThatTakeLongGoOnAsTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
 		w := quiet(l)
@@ -289,7 +290,7 @@ func TestCallsThatTakeLongGoOnAsTasks(t *testing.T) {
 }
 
 func TestAFaultIsToldFromWhatAToolHasToSay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
 		w := quiet(l)
@@ -314,7 +315,7 @@ func TestAFaultIsToldFromWhatAToolHasToSay(t *testing.T) {
 }
 
 func TestCallsAreTasksForThoseAloneWhoTakeThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
 		w := quiet(l)
@@ -351,7 +352,7 @@ func TestCallsAreTasksForThoseAloneWhoTakeThem(t *testing.T) {
 }
 
 func TestACallEndsWithItsClientUntilItIsATaskAndWithTheTaskThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
 		w := quiet(l)

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -129,7 +129,7 @@ func TestWhatMayGoBetterIsTriedAgain(t *testing.T) {
 		"not while stopping":  {[]any{protocol.Errorf(protocol.ShuttingDown, "bye")}, ``, 0, 1, protocol.SouthboundUnavailable, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := &scriptedRouter{answers: test.answers, events: test.events}
 				began, heard := time.Now(), ""
 				r := translator(s).Handle(t.Context(), commands.Inbound{
@@ -160,7 +160,7 @@ func TestWhatMayGoBetterIsTriedAgain(t *testing.T) {
 }
 
 func TestWhoIsGoneIsNotTriedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &scriptedRouter{answers: []any{protocol.BusyFor(0, "busy")}}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -31,7 +32,7 @@ func told(ctx context.Context, q *Queue[string, string]) <-chan string {
 }
 
 func TestEventsKeepTheirOrderAndValuesComeFirstAndOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := New[string, string](3)
 		q.Event("early")
 		q.Value("early")

@@ -108,6 +108,7 @@ var rooms = map[string][]string{
 	"internal/gate":            {"protocol", "internal/fair"},
 	"internal/diskspace":       {"protocol"},
 	"internal/eventually":      {},
+	"internal/bubble":          {},
 	"internal/gobuild":         {},
 	"internal/lifecycle":       {"protocol"},
 	"internal/authz":           {"protocol", "commands", "registry", "cap", "scene", "llm/approval", "llm/run", "llm/tools", "security", "vfs"},

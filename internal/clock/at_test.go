@@ -2,8 +2,9 @@ package clock
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 func TestAnAppointmentIsKeptByTheCalendar(t *testing.T) {
@@ -19,7 +20,7 @@ func TestAnAppointmentIsKeptByTheCalendar(t *testing.T) {
 		"the clock was set back":  {time.Hour, -time.Hour, 2 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := New()
 				kept := make(chan struct{})
 				start := time.Now()
@@ -35,7 +36,7 @@ func TestAnAppointmentIsKeptByTheCalendar(t *testing.T) {
 }
 
 func TestAnAppointmentCanBeForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := New()
 		stop := c.At(c.Now().Add(time.Minute), func() { t.Error("it is kept") })
 		time.Sleep(30 * time.Second)

@@ -2,12 +2,13 @@ package clock
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 func TestASteadyClockIsNotSet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := New()
 		from, began := c.Steady(), c.Now()
 		for _, step := range []time.Duration{time.Hour, -3 * time.Hour} {
@@ -25,7 +26,7 @@ func TestASteadyClockIsNotSet(t *testing.T) {
 }
 
 func TestAClockThatIsAheadIsBelievedOnceThatLasts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := New()
 		off := func() time.Duration { return c.Settled().Sub(time.Now()) }
 		expect := func(what string, want time.Duration) {
@@ -59,7 +60,7 @@ func TestAClockThatIsAheadIsBelievedOnceThatLasts(t *testing.T) {
 
 // What drifts is followed: it was not set.
 func TestAClockThatIsSlewedIsFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := New()
 		for range 100 {
 			time.Sleep(time.Minute)
@@ -72,7 +73,7 @@ func TestAClockThatIsSlewedIsFollowed(t *testing.T) {
 }
 
 func TestADeadlineIsStoredByTheCalendar(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		before := New()
 		before.Step(time.Hour) // was wrong, and the deadline is right all the same
 		stored := before.Wall(before.Steady() + int64(time.Minute))

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -176,7 +177,7 @@ func TestOtherFilesAreLeftAlone(t *testing.T) {
 // segments and watches the folder.
 func TestSegmentsGoWhenTheirClaimsExpire(t *testing.T) {
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		size := int64(claimSize(claim(1, 0)))
 		l := open(t, dir, Options{SegmentBytes: 2 * size, GroupBlocks: true}) // two claims a segment
 		for i, life := range []time.Duration{1, 2, 8, 9, 3, 4, 7} {
@@ -214,7 +215,7 @@ func TestSegmentsGoWhenTheirClaimsExpire(t *testing.T) {
 
 func TestARecoveredSegmentGoesWhenItsClaimsExpire(t *testing.T) {
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		writeSegment(t, dir, 7, encoded(claim(1, time.Minute), claim(3, 3*time.Minute)))
 		l := open(t, dir, Options{})
 		wantPending(t, l, "request-1", "request-3")
@@ -251,7 +252,7 @@ func TestClaimsSeemToHaveExpiredWhenTheClockIsAhead(t *testing.T) {
 // back: claims seem to last for years.
 func TestNothingIsKeptLongerThanLife(t *testing.T) {
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := open(t, dir, Options{})
 		mustClaim(t, l, claim(1, 10000*time.Hour))
 		shut(t, l)
@@ -288,7 +289,7 @@ func TestDamageNobodyNeedsDoesNotKeepTheBridgeFromStarting(t *testing.T) {
 
 func TestClaimsThatDoNotFitAreRefusedUntilOthersExpire(t *testing.T) {
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := open(t, dir, Options{MaxClaims: 2000})
 		var err error
 		n := 0

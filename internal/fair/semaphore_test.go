@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -100,7 +101,7 @@ func (l *line) wait(ctx context.Context, who Party) {
 }
 
 func TestTurnsGoRoundByPrincipals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := &line{s: New(Options{Capacity: 1, Waiting: 100})}
 		holder := Party{Principal: "holder"}
 		if err := l.s.TryAcquire(holder, 1); err != nil {
@@ -125,7 +126,7 @@ func TestTurnsGoRoundByPrincipals(t *testing.T) {
 }
 
 func TestOnePrincipalsQueueHoldsNobodyElseUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := &line{s: New(Options{Capacity: 64, Waiting: 64})}
 		ctx, cancel := context.WithCancel(t.Context())
 		fill(l.s, alice)
@@ -144,7 +145,7 @@ func TestOnePrincipalsQueueHoldsNobodyElseUp(t *testing.T) {
 }
 
 func TestWaitingEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := New(Options{Capacity: 1, Waiting: 4, Patience: time.Minute})
 		if err := s.TryAcquire(alice, 1); err != nil {
 			t.Fatal(err)
@@ -169,7 +170,7 @@ func TestWaitingEnds(t *testing.T) {
 }
 
 func TestWhoNeedsMuchIsNotOvertakenForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := New(Options{Capacity: 64, Waiting: 8})
 		for _, p := range []Party{alice, bob, eve} {
 			if err := s.TryAcquire(p, 16); err != nil {

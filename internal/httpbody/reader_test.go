@@ -8,8 +8,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 // A slow connection delivers a piece of a body at a time, after a while, and
@@ -62,7 +63,7 @@ func TestABodyArrivesInTimeOrNotAtAll(t *testing.T) {
 		"quickly, but without end": {slow{piece: 4 * slowest, pieces: 100, every: time.Second}, within, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := test.slow
 				s.ResponseWriter = httptest.NewRecorder()
 				want, start := s.piece*s.pieces, time.Now()

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -44,7 +44,7 @@ func TestWhatWasStartedFirstStopsLast(t *testing.T) {
 }
 
 func TestStepsThatDrainShareTheirPatienceAndOthersHaveTheirs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var l Lifecycle
 		began := time.Now()
 		l.Add("state", func(ctx context.Context) error { return ctx.Err() })

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -52,7 +52,7 @@ func TestAQuestionIsAskedAgainWhileNobodyLeads(t *testing.T) {
 		"nobody ever leads":       {[]error{noneLeads, noneLeads, noneLeads, noneLeads, noneLeads, nil}, noneLeads, 5},
 		"another word than these": {[]error{&jetstream.APIError{Code: 503, ErrorCode: 10076}, nil}, &jetstream.APIError{Code: 503, ErrorCode: 10076}, 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			asked := 0
 			err := insist(t.Context(), func(context.Context) error {
 				asked++
@@ -81,7 +81,7 @@ func TestAStreamIsPlacedOnceServersSeeEachOther(t *testing.T) {
 		"refused":  {3, refused, refused, 4},
 		"for good": {1000, nil, noneSeen, placeAttempts + 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			made := 0
 			err := untilPlaced(t.Context(), func() error {
 				if made++; made <= test.blind {
@@ -131,7 +131,7 @@ func TestAWriteIsRepeatedWhileNobodyLeads(t *testing.T) {
 		"the write may have happened":   {100 * time.Millisecond, unsure, false, 4, unsure},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := &Store{}
 				s.pulse.bad.Store(test.bad)
 				began, tries := time.Now(), 0
@@ -152,7 +152,7 @@ func TestAWriteIsRepeatedWhileNobodyLeads(t *testing.T) {
 
 // TestAWriteIsNotRepeatedForWhoHasLeft ends the caller's patience.
 func TestAWriteIsNotRepeatedForWhoHasLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		s, tries := &Store{}, 0

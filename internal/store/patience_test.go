@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 )
 
@@ -84,7 +84,7 @@ func received(t *testing.T, srv *server.Server) int64 {
 // anybody else would wait, and for good.
 func TestABridgeThatStartsWaitsUntilItsWriteIsTaken(t *testing.T) {
 	for until, want := range map[time.Duration]error{startPatience / 2: nil, time.Hour: nats.ErrNoResponders} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s, began := &Store{}, time.Now()
 			s.pulse.bad.Store(true)
 			err := s.onceLed(Patiently(t.Context()), func() error {
@@ -102,7 +102,7 @@ func TestABridgeThatStartsWaitsUntilItsWriteIsTaken(t *testing.T) {
 
 // TestPatienceIsNotForgotten bounds a patient context, and another.
 func TestPatienceIsNotForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for ctx, want := range map[context.Context]time.Duration{t.Context(): time.Second, Patiently(t.Context()): startPatience} {
 			ctx, done := bounded(ctx, time.Second)
 			defer done()

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/bubble"
 )
 
 func TestWhatMakesProgressIsNotGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var p progress
 		ctx, cancel := p.watch(t.Context(), time.Minute)
 		defer cancel()
@@ -29,7 +31,7 @@ func TestWhatMakesProgressIsNotGivenUp(t *testing.T) {
 }
 
 func TestTheWatchOfProgressEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var p progress
 		_, cancel := p.watch(t.Context(), time.Minute)
 		cancel()

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/listing"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -188,7 +188,7 @@ func TestNobodyIsAskedTwiceAboutWhatWasDenied(t *testing.T) {
 }
 
 func TestSilenceDeniesWithinWhatIsLeftOfTheCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		for _, test := range []struct{ left, waits time.Duration }{{0, 120 * time.Second}, {10 * time.Second, 8 * time.Second}, {100 * time.Second, 95 * time.Second}} {
 			ctx, cancel := t.Context(), func() {}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 )
@@ -101,7 +102,7 @@ func (w *world) beginsWith(t *testing.T, change func(*Options), node string, dea
 // TestWhatAWebhookIsOwedOutlivesTheProcess has a webhook that is down, a process that
 // asks and ends, one that decides and goes on for it, and one that has nothing to tell.
 func TestWhatAWebhookIsOwedOutlivesTheProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.breaks(true)
 		a, stop := w.begins(t, "a.1")
@@ -148,7 +149,7 @@ func TestWhatAWebhookIsOwedOutlivesTheProcess(t *testing.T) {
 // TestNobodyIsToldForAProcessThatLives starts a second process while the first one
 // still tries.
 func TestNobodyIsToldForAProcessThatLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.breaks(true)
 		a, stopA := w.begins(t, "a.1")
@@ -178,7 +179,7 @@ func TestNobodyIsToldForAProcessThatLives(t *testing.T) {
 
 // TestWhatDoesNotFitIsToldLater lets more wait than there is room for.
 func TestWhatDoesNotFitIsToldLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		a, stop := w.begins(t, "a.1")
 		w.breaks(true)

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -120,7 +121,7 @@ func TestWebhooksAreTriedForADay(t *testing.T) {
 		again  bool
 	}{"down": {0, errors.New("refused"), true}, "broken": {503, nil, true}, "busy": {429, nil, true}, "wrong": {404, nil, false}, "moved": {302, nil, false}, "fine": {200, nil, false}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var tries []time.Duration
 				start := time.Now()
 				all, settled := couriersOf(Options{Webhooks: []Webhook{{URL: "http://desk.example/"}}, Transport: answers(func(*http.Request) (int, error) {
@@ -151,7 +152,7 @@ func TestWebhooksAreTriedForADay(t *testing.T) {
 }
 
 func TestSecretsInTheURLsOfWebhooksAreNotLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		all, _ := couriersOf(Options{Webhooks: []Webhook{{URL: "http://desk.example/hooks/T0P-S3CRET"}}, Log: slog.New(slog.NewTextHandler(&log, nil)), Transport: answers(func(*http.Request) (int, error) {
 			return 0, errors.New("connection refused")
@@ -176,7 +177,7 @@ func TestWebhooksDoNotHoldAnybodyUp(t *testing.T) {
 // TestADeadWebhookHoldsNoOtherUp fills the queue of one that never answers
 // before another is told anything.
 func TestADeadWebhookHoldsNoOtherUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		told := make(chan struct{}, 1)
 		c, _ := couriersOf(Options{
 			Webhooks: []Webhook{{URL: "http://dead.example/", Spaces: []protocol.SpaceID{"acme"}}, {URL: "http://desk.example/"}},

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/model"
@@ -281,7 +281,7 @@ func TestTokensAreLimited(t *testing.T) {
 }
 
 func TestTimeIsLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		slow := tool("slow", func(ctx context.Context, _ *tools.Execution) (tools.Output, error) {
 			<-ctx.Done()
 			return tools.Output{}, ctx.Err()

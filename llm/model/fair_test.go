@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -61,7 +62,7 @@ func (h *house) askAs(ctx context.Context, who, text string) (*Reply, error) {
 }
 
 func TestSlowQueriesOfOneKeepNobodyElseWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
 		h := inMemory(t, 16, func(question string) string {
 			if strings.Contains(question, "slow") {
@@ -94,7 +95,7 @@ func TestSlowQueriesOfOneKeepNobodyElseWaiting(t *testing.T) {
 }
 
 func TestAQueryThatWaitsForTooLongIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
 		h := inMemory(t, 1, func(string) string { <-slow; return stream("yes", 1) })
 		first := make(chan error, 1)
@@ -117,7 +118,7 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	const space = 64 * meterStep // a principal has 16
 	for name, piece := range map[string]int{"in many pieces": 1 << 10, "in one": 32 * meterStep} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := inMemory(t, 64, func(question string) string {
 					if strings.Contains(question, "much") {
 						return stream(strings.Repeat("x", 20*meterStep), piece)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -23,7 +24,7 @@ func TestWhoJoinsAFlightSharesTheProvidersFailureAlone(t *testing.T) {
 		"its own time ran out":     {context.DeadlineExceeded, 5},
 		"it was cancelled by hand": {protocol.Errorf(protocol.Cancelled, "no"), 5},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var f flights
 			var asked int // one at a time
 			var all sync.WaitGroup

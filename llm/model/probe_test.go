@@ -16,6 +16,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 )
@@ -47,7 +48,7 @@ func TestIdleProvidersAreLookedAt(t *testing.T) {
 		"one that is overloaded":     {503, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				l := &lister{status: test.status}
 				s := New(Options{Transport: l})
 				c := at(&wiretest.Server{URL: "http://127.0.0.1:1"})

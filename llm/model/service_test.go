@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
@@ -163,7 +163,7 @@ func TestABrokenProviderIsLeftAloneForAWhile(t *testing.T) {
 }
 
 func TestABreakerOpensAndCloses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := &breaker{now: time.Now}
 		ok := func() bool { ok, _ := b.admit(); return ok }
 		for range openAfter - 1 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
@@ -513,7 +514,7 @@ func TestAnApprovedCallIsMadeWhenItCanBeStored(t *testing.T) {
 // old before their tasks were taken up. They are not forgotten until then: whoever is
 // denied is not asked about again.
 func TestWhatIsDecidedIsNotForgottenBeforeItsTaskGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(_ *parked.Options, a *approval.Options) { a.MaxOwnKept = 1 })
 		for range 3 {
 			if _, _, err := w.ask(carol); err != nil {
@@ -546,7 +547,7 @@ func TestWhatIsDecidedIsNotForgottenBeforeItsTaskGoesOn(t *testing.T) {
 // Work that can never be noted ends some minutes later, and says why. What comes of
 // other tasks is not touched by that.
 func TestWorkThatIsAlwaysInVainEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var tries atomic.Int32
 		var done atomic.Bool
 		w := newWorld(t)

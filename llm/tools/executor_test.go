@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -130,7 +130,7 @@ func TestWhateverHappensIsAResult(t *testing.T) {
 }
 
 func TestReadsRunSideBySideAndOthersInTheirOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var log []string
 		step := func(text string) {
@@ -189,7 +189,7 @@ func TestNotMoreReadsRunAtOnceThanMay(t *testing.T) {
 }
 
 func TestACallEndsInItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		quick := acting("quick", func(ctx context.Context, _ *Execution) (Output, error) {
 			<-ctx.Done()
 			return Output{}, ctx.Err()
@@ -255,7 +255,7 @@ func TestPassingFailuresAreTriedAgainWhereThatDoesNoHarm(t *testing.T) {
 		"what there is no time left to": {Declaration{Effect: commands.Act, Timeout: 4 * time.Second}, busy, 2, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				n := 0
 				c.tool.Name = "tool"
 				box := toolbox(t, &Tool{Declaration: c.tool, Run: func(context.Context, *Execution) (Output, error) {

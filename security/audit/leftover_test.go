@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/evidence"
 )
 
@@ -72,7 +72,7 @@ func TestWhatWasNotShippedWhenTheProcessDiedIsShippedByTheNext(t *testing.T) {
 // TestEntriesThatGatherAreShippedTogether records while a shipment is on its way, each
 // entry in a group of its own.
 func TestEntriesThatGatherAreShippedTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log := new(memoryLog)
 		trail := openTrail(t, log)
 		log.fail(errors.New("busy"))
@@ -103,7 +103,7 @@ func TestEntriesThatGatherAreShippedTogether(t *testing.T) {
 
 // TestAShipmentIsBounded ships more than a record may have.
 func TestAShipmentIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log := new(memoryLog)
 		trail := openTrail(t, log)
 		log.fail(errors.New("busy"))
@@ -128,7 +128,7 @@ func TestAShipmentIsBounded(t *testing.T) {
 
 // The last bridges of a cluster that are stopped find nobody who stores.
 func TestATrailThatClosesWaitsForNobodyWhoIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir, log := t.TempDir(), new(memoryLog)
 		opened := func() *Trail {
 			return openTrail(t, log, func(o *Options) {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -22,7 +22,7 @@ func refusedCall(who *protocol.Principal, command string, code protocol.Code) co
 }
 
 func TestRepeatedRefusalsBecomeOneEntryWithTheirNumber(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log := &memoryLog{}
 		trail := openTrail(t, log)
 		start := time.Now()

@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/internal/leaks"
@@ -493,7 +494,7 @@ func TestEntriesCutOffWhileTheBridgeWasDownStayMissed(t *testing.T) {
 }
 
 func TestWhatIsHeldIsWrittenInOneGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log := &memoryLog{}
 		trail := openTrail(t, log)
 		for range 1000 {
@@ -517,7 +518,7 @@ func TestWhatIsHeldIsWrittenInOneGroup(t *testing.T) {
 }
 
 func TestWhatCannotBeStoredWaitsAndThenRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log := &memoryLog{}
 		trail := openTrail(t, log)
 		if err := trail.Flush(t.Context()); err != nil {
@@ -571,7 +572,7 @@ func TestWhatCannotBeStoredWaitsAndThenRefuses(t *testing.T) {
 }
 
 func TestOldEntriesAreForgottenAndTheRestStillVerifies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log := &memoryLog{}
 		trail := openTrail(t, log, func(o *Options) { o.KeepFor = time.Hour })
 		for range 30 {
@@ -596,7 +597,7 @@ func TestOldEntriesAreForgottenAndTheRestStillVerifies(t *testing.T) {
 }
 
 func TestATrailKeepsToItsSize(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		log := &memoryLog{}
 		trail := openTrail(t, log, func(o *Options) { o.KeepSize = 20_000 })
 		for range 500 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -46,7 +47,7 @@ func TestARevocationIsToldOnEveryBridge(t *testing.T) {
 // inBubble runs a test with time of its own, which it has pass.
 func inBubble(t *testing.T, test func(t *testing.T, w *world, passes func(time.Duration))) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		test(t, newWorld(t), func(d time.Duration) { time.Sleep(d); synctest.Wait() })
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -174,7 +175,7 @@ func TestAnOpenIDConnectIssuerIsDiscovered(t *testing.T) {
 }
 
 func TestKeysAreFollowedInTheBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var fetched atomic.Int32
 		fail := atomic.Bool{}
 		s := &keySet{name: "issuer", log: quiet(), now: time.Now}

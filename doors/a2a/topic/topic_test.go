@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -74,7 +74,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 // room for the others, and forgets requests without a reply for an hour.
 func TestNoSpaceHasAllRequestsThatWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := newAsked()
 		ask := func(space protocol.SpaceID, i int) bool {
 			return a.note(wait{space, "t", fmt.Sprint(i)}, "o/u/a", protocol.Party{Space: space, ID: fmt.Sprint(i / mostAsked)})
@@ -98,7 +98,7 @@ func TestNoSpaceHasAllRequestsThatWait(t *testing.T) {
 
 func TestACardChangesTenTimesAMinute(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		registry := &Topic{Options: Options{
 			Cards: recordstest.New[Card](), BridgeID: "b",
 			Client: func(protocol.SpaceID, string) (*protocol.Principal, bool) { return nil, false },

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -105,7 +106,7 @@ func put(t *testing.T, table *recordstest.Memory[Message], key string, after tim
 // their coming, also those that came while others waited; refused ones are forgotten.
 func TestMessagesArePublishedWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, table := &server{wait: stored}, recordstest.New[Message]()
 		put(t, table, "4", time.Hour, "x")
 		k := open(s, table)
@@ -145,7 +146,7 @@ func TestMessagesArePublishedWhenTheyAreDue(t *testing.T) {
 // next one publishes the message again.
 func TestARecordStaysUntilItsMessageIsStored(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		table := recordstest.New[Message]()
 		put(t, table, "1", 0, "x")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -169,7 +170,7 @@ func TestARecordStaysUntilItsMessageIsStored(t *testing.T) {
 // What is not stored where it belongs is published again.
 func TestAMessageThatIsNotStoredIsPublishedAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		table, failures := recordstest.New[Message](), 2
 		put(t, table, "1", 0, "x")
 		s := &server{wait: func(context.Context) error {
@@ -284,7 +285,7 @@ func TestTheQueueForgetsWhatOthersPublish(t *testing.T) {
 // TestWhatIsDueIsNotCancelled has messages cancelled before their time, at it, and
 // while it comes.
 func TestWhatIsDueIsNotCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		table := recordstest.New[Message]()
 		k := open(&server{wait: stored}, table)
 		call := &commands.Call{Principal: &protocol.Principal{ID: "ann"}}

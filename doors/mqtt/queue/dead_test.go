@@ -17,6 +17,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -103,7 +104,7 @@ func put(t *testing.T, table *recordstest.Memory[Message], key string, life time
 // A message that no worker acknowledges is given to others, and is a dead letter then.
 func TestAMessageThatNobodyTakesIsADeadLetter(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("$queue/q"), recordstest.New[Message]()
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", Deliveries: 3, DeadLetters: 4})
 		put(t, table, "1", 30*time.Minute)
@@ -144,7 +145,7 @@ func TestAMessageThatNobodyTakesIsADeadLetter(t *testing.T) {
 // A worker that the bridge sends away has had no delivery that counts.
 func TestTheEndOfABridgeIsNoDelivery(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("$queue/q"), recordstest.New[Message]()
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", Deliveries: 1})
 		put(t, table, "1", time.Hour)
@@ -171,7 +172,7 @@ func TestExpiredMessagesAreDeadLetters(t *testing.T) {
 	for _, kept := range []int{0, 8} {
 		t.Run(fmt.Sprint(kept), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				d, table := newDesk("nothing"), recordstest.New[Message]()
 				k := open(t, d, table, Queue{Name: "q", Topic: "#", DeadLetters: kept})
 				for i := range 12 {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -18,7 +19,7 @@ import (
 // A message is stored once the store is back, within a minute.
 func TestAMessageWaitsForTheStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		table := recordstest.New[Message]()
 		k := open(t, newDesk("nothing"), table, Queue{Name: "q", Topic: "#"})
 		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}
@@ -102,7 +103,7 @@ func TestAMessageThatIsDoneIsNotStoredAgain(t *testing.T) {
 // and no client, is given out.
 func TestAMessageThatNoClientHasIsGivenOut(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("$queue/q"), recordstest.New[Message]()
 		stop := serveAs(t, d, table, "a/1")
 		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t", With: "a/1"}
@@ -128,7 +129,7 @@ func TestAMessageThatNoClientHasIsGivenOut(t *testing.T) {
 // A bridge whose store does not take writes tries to give a message out once in a while.
 func TestAMessageIsNotGivenOutWithoutPause(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("nothing"), recordstest.New[Message]()
 		stop := serveAs(t, d, table, "a/1")
 		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}

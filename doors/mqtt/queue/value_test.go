@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 )
 
@@ -26,7 +27,7 @@ func TestTheNewestOfATopicIsGivenOutAlone(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][]int64{{1, 2, 3}, {3, 2, 1}, {2, 3, 1}} {
 		for _, self := range []string{"", "a/1"} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				d, table := newDesk("$queue/q"), recordstest.New[Message]()
 				for _, n := range order {
 					m := valued(n)
@@ -70,7 +71,7 @@ func TestTheNewestOfATopicIsGivenOutAlone(t *testing.T) {
 // before is not, although its worker leaves.
 func TestANewerMessageTakesThePlaceOfOneThatIsLent(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("$queue/q"), recordstest.New[Message]()
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", LastValue: true, Deliveries: 1, DeadLetters: 8})
 		publish := func(n int64) {
@@ -100,7 +101,7 @@ func TestANewerMessageTakesThePlaceOfOneThatIsLent(t *testing.T) {
 // A dead letter stays although newer messages of its topic come.
 func TestADeadLetterOutlivesNewerMessages(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("$queue/q"), recordstest.New[Message]()
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", LastValue: true, Deliveries: 1, DeadLetters: 8})
 		for n := range int64(2) {
