@@ -31,9 +31,10 @@ type line struct {
 	mute    bool          // what is written is stored, and not confirmed
 	offline bool          // there is no connection either
 	slow    time.Duration // until a write that is stored is confirmed
+	changed chan struct{} // closed when one of these has changed
 }
 
-func (m *memory) line() *line { return &line{memory: m} }
+func (m *memory) line() *line { return &line{memory: m, changed: make(chan struct{})} }
 
 var errAway = errors.New("nobody answers")
 
@@ -41,6 +42,25 @@ func (l *line) set(edit func(l *line)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	edit(l)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// passesAgain waits until something passes.
+func (l *line) passesAgain(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		cut, changed := l.cut, l.changed
+		l.mu.Unlock()
+		if !cut {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errAway
+		}
+	}
 }
 
 // passes waits in vain if nothing passes.
@@ -93,7 +113,7 @@ func (l *line) Read(ctx context.Context, id string) ([]byte, uint64, error) {
 
 func (l *line) Follow(ctx context.Context, current func(), each func(string, uint64, []byte)) error {
 	for at := 0; ; {
-		if err := l.passes(ctx); err != nil {
+		if err := l.passesAgain(ctx); err != nil {
 			return err
 		}
 		l.memory.mu.Lock()
