@@ -26,6 +26,7 @@ type Join struct {
 	CA        string   `yaml:"ca" doc:"PEM file with the roots of the centre's certificate, instead of the system's"`
 	Principal string   `yaml:"principal" doc:"file with the API key here of who the centre's calls are made for; not needed with dev"`
 	Agents    []string `yaml:"agents" doc:"patterns such as lamp-* for the ids of agents that are shown; all end agents of the principal's space if absent"`
+	Approvals []string `yaml:"approvals" doc:"patterns such as door.* for tools: calls of them that wait for somebody to agree are decided about at the centre, too; none if absent"`
 	Caps      []string `yaml:"caps" doc:"patterns such as line-* for the ids of Caps that are shown, with their groups; none if absent"`
 }
 
@@ -88,7 +89,7 @@ func (j *Join) check(dev bool, fail func(format string, args ...any)) {
 	if j.Principal == "" && !dev {
 		fail("sites.join.principal: a file with an API key is needed, of who the centre's calls are made for")
 	}
-	for name, patterns := range map[string][]string{"agents": j.Agents, "caps": j.Caps} {
+	for name, patterns := range map[string][]string{"agents": j.Agents, "caps": j.Caps, "approvals": j.Approvals} {
 		for i, pattern := range patterns {
 			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 				fail("sites.join.%s[%d]: %q is no pattern", name, i, pattern)

@@ -142,12 +142,17 @@ func (s *Site) connect(ctx context.Context) error {
 	}()
 	s.becomes(Connected, nil)
 	s.Log.Info("site is connected to its centre", "site", s.Name, "centre", s.URL)
-	shown := newShown(s, c)
+	shown, asked := newShown(s, c), newAsked(s, c)
+	ask := time.NewTicker(askEvery)
+	defer ask.Stop()
 	look := time.NewTimer(lookEvery)
 	defer look.Stop()
 	for {
 		looking, done := context.WithTimeout(ctx, patience)
 		err := shown.settle(looking)
+		if err == nil {
+			err = asked.settle(looking)
+		}
 		done()
 		if ctx.Err() == nil {
 			s.looked(err)
@@ -155,10 +160,32 @@ func (s *Site) connect(ctx context.Context) error {
 		if look.Reset(lookEvery); err != nil {
 			look.Reset(retryEvery)
 		}
+		if err := s.rests(ctx, asked, ask.C, look.C, c); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// rests waits for the time of the next look at everything, and meanwhile asks the centre about
+// approvals that wait. The error is that the client of the centre has ended.
+func (s *Site) rests(ctx context.Context, asked *asked, ask, look <-chan time.Time, c *client.Client) error {
+	for {
 		select {
 		case <-s.wake:
 			s.gathers(ctx)
-		case <-look.C:
+			return nil
+		case <-look:
+			return nil
+		case <-ask:
+			if len(asked.open) == 0 || !c.Connected() {
+				continue
+			}
+			asking, done := context.WithTimeout(ctx, patience)
+			err := asked.settle(asking)
+			done()
+			if err != nil && ctx.Err() == nil {
+				s.Log.Debug("the centre does not say how approvals stand", "site", s.Name, "error", err)
+			}
 		case <-c.Done():
 			return errors.Join(errors.New("the connection to the centre has ended"), c.Err())
 		case <-ctx.Done():

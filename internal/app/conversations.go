@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/internal/egress"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -35,6 +36,7 @@ func newApprovals(s *state) (*approval.Service, error) {
 		MayDecide:       s.judge.MayDecide,
 		MayDecideOwn:    s.judge.MayDecideOwn,
 		MayDecideEdited: s.judge.MayDecideEdited,
+		MayName:         site.Names(s.config.Sites.Have).Check,
 		Grants:          s.credentials,
 		Check:           s.credentials.Check,
 		Publish:         s.clients.PublishApproval,
@@ -52,6 +54,11 @@ func newApprovals(s *state) (*approval.Service, error) {
 	}
 	approvals := approval.New(options)
 	approvals.OnEdited(s.policies.FactsChanged) // policies may read the arguments
+	approvals.OnChange(func() {
+		if joined := s.promised.site.value(); joined != nil && len(joined.Approvals) > 0 {
+			joined.Stir()
+		}
+	})
 	s.promised.approvals.keep(approvals)
 	return approvals, nil
 }

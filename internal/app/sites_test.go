@@ -39,6 +39,11 @@ func newPlant(t *testing.T, change ...func(*site.Have)) *plant {
 
 // newPlantWith makes a plant whose own settings are changed before, too.
 func newPlantWith(t *testing.T, join func(*site.Join), change ...func(*site.Have)) *plant {
+	return newPlantOf(t, func(c *app.Config) { join(&c.Sites.Join) }, change...)
+}
+
+// newPlantOf makes a plant whose bridge has other settings, too.
+func newPlantOf(t *testing.T, edge func(*app.Config), change ...func(*site.Have)) *plant {
 	p := &plant{t: t, runs: map[string]int{}}
 	have := site.Have{Name: "plant", Principal: "plant-bridge"}
 	for _, f := range change {
@@ -53,7 +58,7 @@ func newPlantWith(t *testing.T, join func(*site.Join), change ...func(*site.Have
 	bridgetest.Write(t, there, p.key+"\n")
 	p.edge = newHouse(t, func(c *app.Config) {
 		c.Sites.Join = site.Join{Name: "plant", URL: "mqtt://" + p.line.address, Key: there, Principal: here, Agents: []string{"lamp*"}}
-		join(&c.Sites.Join)
+		edge(c)
 	})
 	bridgetest.Write(t, here, p.edge.key(protocol.KindOperator, "centre", "operator"))
 	return p
@@ -68,13 +73,19 @@ func (p *plant) lamp() *client.Client {
 // lampOf connects a lamp with a skill to the edge.
 func (p *plant) lampOf(id protocol.AgentID, skill protocol.SkillID) *client.Client {
 	p.t.Helper()
+	return p.riskyLamp(id, skill, "")
+}
+
+// riskyLamp connects a lamp whose capability declares a risk.
+func (p *plant) riskyLamp(id protocol.AgentID, skill protocol.SkillID, risk string) *client.Client {
+	p.t.Helper()
 	c := p.edge.Dial(p.t, client.WithAPIKey(p.edge.key(protocol.KindAgent, string(id), "end_agent")), client.WithAgent(client.Agent{ID: id, Name: "The lamp"}))
 	_, err := c.ServeSkill(p.t.Context(), client.Skill{
 		ID: skill, Name: "Light",
 		StateSchema: json.RawMessage(`{"type":"object","properties":{"level":{"type":"integer","maximum":100},"hours":{"type":"integer","readOnly":true}}}`),
 		Desired:     func(_ context.Context, delta json.RawMessage) (any, error) { return delta, nil },
 		Capabilities: []client.Capability{{
-			ID: "set", ParamsSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"string"}},"required":["n"]}`), Handler: p.set,
+			ID: "set", Risk: risk, ParamsSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"string"}},"required":["n"]}`), Handler: p.set,
 		}},
 	})
 	if err != nil {

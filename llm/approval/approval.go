@@ -103,6 +103,9 @@ type Record struct {
 	// Parked is true if no process waits for the decision: the call is stored, and
 	// resumed after the decision.
 	Parked bool `json:"parked,omitempty"`
+	// Elsewhere is true if the call waits at another bridge, a site of this one, which has
+	// requested the approval. No task is here.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Cancelled is the reason for which the task of the call was cancelled, "" if it was
 	// not.
 	Cancelled string `json:"cancelled,omitempty"`

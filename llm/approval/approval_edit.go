@@ -87,6 +87,8 @@ func (s *Service) mayEdit(who *protocol.Principal, r *Record, p EditParams) erro
 		return err
 	}
 	switch {
+	case r.Elsewhere:
+		return protocol.Errorf(protocol.InvalidState, "the call waits at a site, where its arguments can be changed; deny it with a reason").With("state", string(r.State))
 	case !r.Parked || s.revise == nil:
 		return protocol.Errorf(protocol.InvalidState, "the call is not kept, so its arguments stay as they are; deny it with a reason").With("state", string(r.State))
 	case r.Edits >= maxEdits:

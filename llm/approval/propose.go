@@ -126,10 +126,16 @@ func (s *Service) UsedAt(id string) int64 {
 // pending. f must not block. Call OnSettled before the table is loaded.
 func (s *Service) OnSettled(f func(task string)) {
 	s.opts.Approvals.OnChange(func(_ string, old, now *Record) {
-		if now != nil && now.Parked && now.State != Pending && (old == nil || old.State == Pending) {
+		if now != nil && now.Parked && !now.Elsewhere && now.State != Pending && (old == nil || old.State == Pending) {
 			f(now.Task)
 		}
 	})
+}
+
+// OnChange has f called after every change of an approval. f must not block. Call OnChange
+// before the table is loaded.
+func (s *Service) OnChange(f func()) {
+	s.opts.Approvals.OnChange(func(string, *Record, *Record) { f() })
 }
 
 // OnEdited has f called after every change of a call's arguments. f must not block.
@@ -146,7 +152,7 @@ func (s *Service) OnEdited(f func()) {
 // tasks, reports false.
 func (s *Service) Abandoned(waits func(task, approval string) bool) (ids []string) {
 	for id, r := range s.opts.Approvals.All() {
-		if r.Parked && !r.State.over() && !waits(r.Task, id) {
+		if r.Parked && !r.Elsewhere && !r.State.over() && !waits(r.Task, id) {
 			ids = append(ids, id)
 		}
 	}

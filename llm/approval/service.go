@@ -29,7 +29,10 @@ type Options struct {
 	MayDecide       func(who *protocol.Principal, space protocol.SpaceID, id string) bool
 	MayDecideOwn    func(who *protocol.Principal) bool
 	MayDecideEdited func(who *protocol.Principal) bool
-	Grants          grant.Authority // judges the credentials of votes; nil: votes count for ever
+	// MayName returns the error of a principal that may not name a thing of a site. Nil
+	// accepts all.
+	MayName func(space protocol.SpaceID, name string, who *protocol.Principal) error
+	Grants  grant.Authority // judges the credentials of votes; nil: votes count for ever
 	// Check returns the error of a credential that is not valid any more. Nil accepts
 	// all.
 	Check func(who *protocol.Principal) error
@@ -238,5 +241,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(approvalDecide, s.Decide),
 		commands.New(approvalBatch, s.Batch),
 		commands.New(approvalEdit, s.Edit),
+		commands.New(approvalRequest, s.Request),
+		commands.New(approvalClose, s.CloseRequested),
 	}
 }

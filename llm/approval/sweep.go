@@ -20,6 +20,7 @@ func (s *Service) OnSweep(keeps func(task, approval string) bool) { s.keeps = ke
 // requester or space. The separate limits prevent that one requester displaces the
 // approvals of others.
 func (s *Service) sweep(ctx context.Context) {
+	s.giveUpElsewhere(ctx)
 	now := ms(s.opts.Now())
 	var over []*Record
 	for _, r := range s.opts.Approvals.All() {
@@ -43,4 +44,32 @@ func (s *Service) sweep(ctx context.Context) {
 		}
 		s.forget(ctx, r.ID)
 	}
+}
+
+// giveUpElsewhere ends approvals that were given too long ago to calls at other bridges,
+// which have not come for them.
+func (s *Service) giveUpElsewhere(ctx context.Context) {
+	for _, r := range s.opts.Approvals.All() {
+		if !r.Elsewhere || !s.stale(r) {
+			continue
+		}
+		if err := s.giveUp(ctx, r.ID); err != nil && ctx.Err() == nil {
+			s.opts.Log.Warn("an approval that its site has not taken over is not ended", "approval", r.ID, "error", err)
+		}
+	}
+}
+
+// giveUp ends an approval if it is stale.
+func (s *Service) giveUp(ctx context.Context, id string) error {
+	release, err := s.deciding.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	r, revision, ok := s.opts.Approvals.Get(id)
+	if !ok || !s.stale(r) {
+		return nil
+	}
+	_, err = s.end(ctx, r, revision, Expired, "it was approved, and the site did not take that over in time")
+	return err
 }

@@ -373,6 +373,68 @@ export interface Commands {
       failed: number;
     };
   };
+  /** End an approval that a site has requested: the site has taken its decision over, or does not wait for one any more. */
+  "approval.close": {
+    params: {
+      approval_id: string;
+      reason?: string;
+      taken?: boolean;
+    };
+    result: {
+      approval_id: string;
+      arguments: unknown;
+      asked_at: number;
+      changes?: string[];
+      decided_at?: number;
+      decided_by?: string;
+      deciders?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
+      edited_by?: string;
+      edited_for?: string;
+      edits?: number;
+      ended_at?: number;
+      escalated_at?: number;
+      escalates_at?: number;
+      escalates_to?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
+      expires_at: number;
+      hash: string;
+      link?: string;
+      needs?: number;
+      nonce?: string;
+      policy?: string;
+      reason?: string;
+      reminded_at?: number;
+      replaces?: string;
+      requester: string;
+      requester_kind?: string;
+      risk?: string;
+      roster?: string[];
+      session_id?: string;
+      skill_id?: string;
+      source?: string;
+      space_id: string;
+      state: "pending" | "approved" | "used" | "denied" | "expired" | "withdrawn";
+      task_id?: string;
+      title?: string;
+      tool: string;
+      trace_id?: string;
+      used_under?: string;
+      votes?: {
+        at: number;
+        by: string;
+        for?: string;
+        reason?: string;
+      }[];
+      why: string;
+    };
+  };
   /** Approve or deny a call of a tool that waits for it. */
   "approval.decide": {
     params: {
@@ -582,6 +644,77 @@ export interface Commands {
       })[];
       next_cursor?: string;
       total: number;
+    };
+  };
+  /** Have the people of this bridge decide about a call that waits at a site of it; for sites. Once for each approval_id: repeated, it tells how the approval stands. */
+  "approval.request": {
+    params: {
+      approval_id: string;
+      arguments: unknown;
+      asked_by: string;
+      expires_at: number;
+      risk?: string;
+      roster?: string[];
+      site: string;
+      source?: string;
+      title?: string;
+      tool: string;
+      trace_id?: string;
+      why: string;
+    };
+    result: {
+      approval_id: string;
+      arguments: unknown;
+      asked_at: number;
+      changes?: string[];
+      decided_at?: number;
+      decided_by?: string;
+      deciders?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
+      edited_by?: string;
+      edited_for?: string;
+      edits?: number;
+      ended_at?: number;
+      escalated_at?: number;
+      escalates_at?: number;
+      escalates_to?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
+      expires_at: number;
+      hash: string;
+      link?: string;
+      needs?: number;
+      nonce?: string;
+      policy?: string;
+      reason?: string;
+      reminded_at?: number;
+      replaces?: string;
+      requester: string;
+      requester_kind?: string;
+      risk?: string;
+      roster?: string[];
+      session_id?: string;
+      skill_id?: string;
+      source?: string;
+      space_id: string;
+      state: "pending" | "approved" | "used" | "denied" | "expired" | "withdrawn";
+      task_id?: string;
+      title?: string;
+      tool: string;
+      trace_id?: string;
+      used_under?: string;
+      votes?: {
+        at: number;
+        by: string;
+        for?: string;
+        reason?: string;
+      }[];
+      why: string;
     };
   };
   /** Show entries of the audit trail, the latest first, or what came after one. */
