@@ -30,6 +30,18 @@ func (b *Broker) Borrowers(space protocol.SpaceID, filters []string, most int) (
 	return largest
 }
 
+// Subscribers is the number of connected clients of a space that have subscribed to one
+// of the filters, each counted once.
+func (b *Broker) Subscribers(space protocol.SpaceID, filters []string) int {
+	counted := make(map[*session]bool)
+	for _, sub := range b.index.subscribed(space, filters) {
+		if sub.session.conn.Load() != nil {
+			counted[sub.session] = true
+		}
+	}
+	return len(counted)
+}
+
 // Lend sends a message to one connected client of a space that has subscribed to one of
 // the filters, whatever the topic of the message is: to the one with the fewest lent
 // messages, if that is less than most. It is of QoS 1, but for subscriptions of QoS 0,

@@ -3454,6 +3454,7 @@ export interface Commands {
         principal?: string;
       }[];
       next_cursor?: string;
+      oldest_at?: number;
       places: {
         bridge?: string;
         bytes: number;
@@ -3470,6 +3471,7 @@ export interface Commands {
       space_id: string;
       topic?: string;
       total: number;
+      workers: number;
     };
   };
   /** List queues of messages that wait for workers, with what is in them. */
@@ -3487,10 +3489,12 @@ export interface Commands {
         bytes: number;
         configured: boolean;
         messages: number;
+        oldest_at?: number;
         publishers: number;
         queue: string;
         space_id: string;
         topic?: string;
+        workers: number;
       }[];
       total: number;
     };
@@ -3522,6 +3526,19 @@ export interface Commands {
       queued_id: string;
       topic: string;
       tries?: number;
+    };
+  };
+  /** Put dead letters back into their queue, behind the messages that wait: all, those of one publisher, or one. */
+  "queue.retry": {
+    params: {
+      principal?: string;
+      queue: string;
+      queued_id?: string;
+      space_id?: string;
+    };
+    result: {
+      left: number;
+      retried: number;
     };
   };
   /** Show how far a principal, and its space, have used up their limits: at all bridges and at each. */

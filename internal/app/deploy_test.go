@@ -11,17 +11,19 @@ import (
 
 	"github.com/aibridge/aibridge/connect/link"
 	"github.com/aibridge/aibridge/connect/site"
+	"github.com/aibridge/aibridge/doors/mqtt/queue"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 )
 
 // TestAlertsAskForWhatABridgeMeasures keeps the names of metrics in the alerts
-// about a bridge to those that a fresh one shows, if it makes backups by itself
-// and is linked to another broker: without, there is nothing to be alarmed about.
+// about a bridge to those that a fresh one shows, if it makes backups by itself, has a
+// queue and is linked to another broker: without, there is nothing to be alarmed about.
 func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, func(c *app.Config) {
 		c.Backup.EveryHours = 24
+		c.Queues = []queue.Queue{{Name: "jobs", Topic: "jobs/#"}}
 		c.Links = []link.Config{{Name: "away", URL: "mqtt://127.0.0.1:1", Out: []link.Rule{{Topic: "out/#"}}}}
 		c.Sites.Join = site.Join{Name: "away", URL: "mqtt://127.0.0.1:1"}
 	})

@@ -73,6 +73,8 @@ func TestOperatorsLookAfterQueues(t *testing.T) {
 	}{
 		{lamp, "queue.list", `{}`, protocol.PermissionDenied},
 		{viewer, "queue.purge", `{"queue":"jobs"}`, protocol.PermissionDenied},
+		{viewer, "queue.retry", `{"queue":"jobs"}`, protocol.PermissionDenied},
+		{stranger, "queue.retry", `{"queue":"jobs","space_id":"east"}`, protocol.NotFound},
 		{stranger, "queue.info", `{"queue":"jobs","space_id":"east"}`, protocol.NotFound},
 		{stranger, "queue.purge", `{"queue":"jobs","space_id":"east"}`, protocol.NotFound},
 		{stranger, "queue.remove", fmt.Sprintf(`{"queued_id":%q}`, shown.Places[0].ID), protocol.NotFound},
@@ -107,22 +109,31 @@ func TestWorkersRejectMessages(t *testing.T) {
 	speaker.Send(t, "$delayed/0/jobs/poison", "x")
 	speaker.Send(t, "jobs/food", "y")
 	w := labour(t, n, "w", "$queue/jobs")
-	for rejected := 0; rejected < 2; {
-		p := w.next(t)
-		if p.Topic == "jobs/food" {
-			_ = w.Ack(p)
-			continue
+	rejectTwice := func() {
+		t.Helper()
+		for rejected := 0; rejected < 2; {
+			p := w.next(t)
+			if p.Topic == "jobs/food" {
+				_ = w.Ack(p)
+				continue
+			}
+			if got := p.Properties.User.Get("x-delivery-count"); got != []string{"", "1"}[rejected] {
+				t.Errorf("rejected %d times before, it says %q", rejected, got)
+			}
+			no := packets.NewControlPacket(packets.PUBACK)
+			no.Content = &packets.Puback{PacketID: p.PacketID, ReasonCode: 0x80, Properties: &packets.Properties{}}
+			if _, err := no.WriteTo(w.conn); err != nil {
+				t.Fatal(err)
+			}
+			rejected++
 		}
-		if got := p.Properties.User.Get("x-delivery-count"); got != []string{"", "1"}[rejected] {
-			t.Errorf("rejected %d times before, it says %q", rejected, got)
-		}
-		no := packets.NewControlPacket(packets.PUBACK)
-		no.Content = &packets.Puback{PacketID: p.PacketID, ReasonCode: 0x80, Properties: &packets.Properties{}}
-		if _, err := no.WriteTo(w.conn); err != nil {
-			t.Fatal(err)
-		}
-		rejected++
 	}
+	rejectTwice()
+	left(t, n, "jobs/dead", 1)
+	if got := asked[queue.RetryResult](t, speaker, "queue.retry", `{"queue":"jobs/dead"}`); got != (queue.RetryResult{Retried: 1}) {
+		t.Errorf("put back were %+v", got)
+	}
+	rejectTwice()
 	left(t, n, "jobs/dead", 1)
 	shown := asked[queue.InfoResult](t, speaker, "queue.info", `{"queue":"jobs/dead"}`)
 	if len(shown.Places) != 1 || shown.Places[0].Dead != "delivery_limit" || shown.Places[0].Tries != 2 {

@@ -39,8 +39,9 @@ type loan struct {
 	done func(broker.Return)
 }
 
-func (*desk) Handle(string, func(*broker.Publication)) {}
-func (*desk) Inspect(string, broker.Inspector)         {}
+func (*desk) Handle(string, func(*broker.Publication))   {}
+func (*desk) Subscribers(protocol.SpaceID, []string) int { return 1 }
+func (*desk) Inspect(string, broker.Inspector)           {}
 
 func (d *desk) Borrowers(_ protocol.SpaceID, filters []string, _ int) int {
 	if !slices.Contains(filters, *d.filter.Load()) || len(d.loans) > 0 {

@@ -22,17 +22,11 @@ var info = commands.Spec{
 
 // InfoParams name a queue, and choose messages of it.
 type InfoParams struct {
-	Queue     string           `json:"queue" len:"1-69" doc:"name of the queue; NAME/dead for the dead letters of NAME"`
-	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"space of the queue; that of the caller if absent"`
-	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only messages of this publisher, as kind/id or its id alone"`
-	Find      string           `json:"find,omitempty" len:"1-128" doc:"only messages with this text in their topic or publisher, whatever its case"`
-	Sort      string           `json:"sort,omitempty" enum:"id,-id,queued_at,-queued_at,topic,-topic,principal,-principal,bytes,-bytes,tries,-tries" doc:"field to sort by, the highest first behind a minus; by queued_at if absent"`
+	Chosen
+	By
+	Find string `json:"find,omitempty" len:"1-128" doc:"only messages with this text in their topic or publisher, whatever its case"`
+	Sort string `json:"sort,omitempty" enum:"id,-id,queued_at,-queued_at,topic,-topic,principal,-principal,bytes,-bytes,tries,-tries" doc:"field to sort by, the highest first behind a minus; by queued_at if absent"`
 	listing.Page
-}
-
-// Target is the queue.
-func (p InfoParams) Target() commands.Resource {
-	return commands.Resource{Type: "queue", ID: p.Queue}
 }
 
 // A Place is a message in a queue as callers see it. Its payload is for workers.
@@ -96,7 +90,7 @@ var places = listing.Order[Place]{
 
 // Info shows a queue of the caller's space, to administrators one of any.
 func (k *Keeper) Info(_ context.Context, call *commands.Call, p InfoParams) (InfoResult, error) {
-	key, err := k.find(call.Principal, p.Queue, p.Space)
+	key, err := k.find(call.Principal, p.Chosen)
 	if err != nil {
 		return InfoResult{}, err
 	}
@@ -109,7 +103,7 @@ func (k *Keeper) Info(_ context.Context, call *commands.Call, p InfoParams) (Inf
 				continue
 			}
 			v := m.place(at)
-			if (p.Principal == "" || published(v.Principal, p.Principal)) && named.In(v.Topic, v.Principal) && !yield(v) {
+			if p.fits(v.Principal) && named.In(v.Topic, v.Principal) && !yield(v) {
 				return
 			}
 		}
@@ -118,6 +112,7 @@ func (k *Keeper) Info(_ context.Context, call *commands.Call, p InfoParams) (Inf
 	if err != nil {
 		return InfoResult{}, err
 	}
+	r.Workers = k.workers(key)
 	r.Places, r.Total, r.NextCursor = found.Items, found.Total, found.Next
 	return r, nil
 }

@@ -32,6 +32,7 @@ const (
 type Server interface {
 	Handle(filter string, fn func(*broker.Publication))
 	Inspect(filter string, by broker.Inspector)
+	Subscribers(space protocol.SpaceID, filters []string) int
 	Borrowers(space protocol.SpaceID, filters []string, most int) (largest int)
 	Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(broker.Return)) bool
 }
@@ -96,6 +97,9 @@ func Open(o Options) *Keeper {
 	for i := range o.Queues {
 		q := &o.Queues[i]
 		k.queues[q.Name] = q
+		for _, reason := range []string{undeliverable, expired} {
+			k.died.WithLabelValues(q.Name, reason) // so that the first one is an increase
+		}
 		if d := q.deadLetters(); d != nil {
 			k.queues[d.Name] = d
 		}

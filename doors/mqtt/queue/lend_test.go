@@ -22,8 +22,9 @@ type bench struct {
 	took    chan string
 }
 
-func (*bench) Handle(string, func(*broker.Publication)) {}
-func (*bench) Inspect(string, broker.Inspector)         {}
+func (*bench) Handle(string, func(*broker.Publication))   {}
+func (*bench) Subscribers(protocol.SpaceID, []string) int { return 1 }
+func (*bench) Inspect(string, broker.Inspector)           {}
 
 func (b *bench) Borrowers(protocol.SpaceID, []string, int) int { return int(b.largest.Load()) }
 

@@ -170,6 +170,26 @@ func (l *line) next(largest int) *entry {
 	return nil
 }
 
+// first is the time at which the message came that waits longest, in nanoseconds of Unix
+// time, 0 if none waits.
+func (l *line) first() (at int64) {
+	for len(l.waiting) > 0 {
+		e := l.waiting[0]
+		if e.with == "" && !e.lent && !l.held(e) {
+			at = e.at
+			break
+		}
+		heap.Pop(&l.waiting)
+		e.queued = false
+	}
+	for e := range l.large {
+		if at == 0 || e.at < at {
+			at = e.at
+		}
+	}
+	return at
+}
+
 // putAside has a message wait for a worker that takes packets of more than largest bytes.
 func (l *line) putAside(e *entry, largest int) {
 	if l.large == nil {

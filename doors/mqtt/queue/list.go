@@ -33,6 +33,8 @@ type View struct {
 	Messages   int              `json:"messages" doc:"messages in it: those that wait, and those that workers have not acknowledged"`
 	Bytes      int              `json:"bytes" doc:"their topics, payloads and properties"`
 	Publishers int              `json:"publishers" doc:"publishers of these messages"`
+	Workers    int              `json:"workers" doc:"clients that work for it, connected to the bridge that answers"`
+	Oldest     int64            `json:"oldest_at,omitempty" doc:"time at which the message came that has waited longest for a worker, Unix milliseconds; absent if none waits"`
 }
 
 // ListResult is one page of queues.
@@ -58,6 +60,7 @@ func (k *Keeper) Commands() []commands.Command {
 		commands.New(info, k.Info),
 		commands.New(purge, k.Purge),
 		commands.New(remove, k.Remove),
+		commands.New(retry, k.Retry),
 	}
 }
 
@@ -85,6 +88,10 @@ func (k *Keeper) List(_ context.Context, call *commands.Call, p ListParams) (Lis
 	if err != nil {
 		return ListResult{}, err
 	}
+	for i := range found.Items {
+		v := &found.Items[i]
+		v.Workers = k.workers(lineKey{v.Queue, v.Space})
+	}
 	return ListResult{Queues: found.Items, Total: found.Total, NextCursor: found.Next}, nil
 }
 
@@ -106,7 +113,7 @@ func (k *Keeper) views(who *protocol.Principal) (views []View) {
 	return views
 }
 
-// view shows a queue; mu is held.
+// view shows a queue but for its workers; mu is held.
 func (k *Keeper) view(key lineKey) View {
 	v := View{Queue: key.queue, Space: key.space}
 	if q := k.queues[key.queue]; q != nil {
@@ -114,20 +121,7 @@ func (k *Keeper) view(key lineKey) View {
 	}
 	if l := k.lines[key]; l != nil {
 		v.Messages, v.Bytes, v.Publishers = l.in.messages, l.in.bytes, len(l.of)
+		v.Oldest = l.first() / 1e6
 	}
 	return v
-}
-
-// find is the queue that a caller names.
-func (k *Keeper) find(who *protocol.Principal, name string, space protocol.SpaceID) (lineKey, error) {
-	if space == "" {
-		space = who.Home()
-	}
-	key := lineKey{name, space}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if q := k.queues[name]; sees(who, space) && (q != nil && q.has(space) || k.lines[key] != nil) {
-		return key, nil
-	}
-	return lineKey{}, protocol.Errorf(protocol.NotFound, "there is no queue %q", name).With("queue", name)
 }

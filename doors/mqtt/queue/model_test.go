@@ -31,8 +31,9 @@ type hall struct {
 	busy int                            // tasks that they take at once; 0 for nobody
 }
 
-func (*hall) Handle(string, func(*broker.Publication)) {}
-func (*hall) Inspect(string, broker.Inspector)         {}
+func (*hall) Handle(string, func(*broker.Publication))   {}
+func (*hall) Subscribers(protocol.SpaceID, []string) int { return 1 }
+func (*hall) Inspect(string, broker.Inspector)           {}
 
 func (h *hall) Borrowers(protocol.SpaceID, []string, int) int {
 	h.mu.Lock()

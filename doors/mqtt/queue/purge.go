@@ -1,11 +1,10 @@
 package queue
 
 import (
+	"cmp"
 	"context"
-	"sync"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -20,14 +19,8 @@ var purge = commands.Spec{
 
 // PurgeParams name a queue.
 type PurgeParams struct {
-	Queue     string           `json:"queue" len:"1-69" audit:"yes" doc:"name of the queue; NAME/dead for the dead letters of NAME"`
-	Space     protocol.SpaceID `json:"space_id,omitempty" audit:"yes" doc:"space of the queue; that of the caller if absent"`
-	Principal string           `json:"principal,omitempty" len:"1-256" audit:"yes" doc:"only messages of this publisher, as kind/id or its id alone"`
-}
-
-// Target is the queue.
-func (p PurgeParams) Target() commands.Resource {
-	return commands.Resource{Type: "queue", ID: p.Queue}
+	Chosen
+	By
 }
 
 // PurgeResult says what was deleted.
@@ -36,36 +29,24 @@ type PurgeResult struct {
 	Left    int `json:"left" doc:"messages that are in the queue: with workers, come meanwhile, or for the next purge of 10000"`
 }
 
-// Bounds of one purge: the messages that it deletes, and how many at once.
-const (
-	mostPurged = 10_000
-	atOnce     = 32
-)
+// mostPurged is the number of messages that one command changes.
+const mostPurged = 10_000
 
 // Purge deletes messages that no worker has, the first 10000.
 func (k *Keeper) Purge(ctx context.Context, call *commands.Call, p PurgeParams) (PurgeResult, error) {
-	key, err := k.find(call.Principal, p.Queue, p.Space)
+	key, err := k.manage(call.Principal, p.Chosen)
 	if err != nil {
 		return PurgeResult{}, err
 	}
-	if !call.Principal.Manages(key.space) {
-		return PurgeResult{}, protocol.Errorf(protocol.PermissionDenied, "the queues of a space are its operators'").With("queue", p.Queue)
-	}
-	removed, err := k.deleteAll(ctx, k.idle(key, p.Principal))
+	removed, err := k.deleteAll(ctx, k.idle(key, p.By))
 	if removed == 0 && err != nil {
 		return PurgeResult{}, err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r := PurgeResult{Removed: removed}
-	if l := k.lines[key]; l != nil {
-		r.Left = l.in.messages
-	}
-	return r, nil
+	return PurgeResult{Removed: removed, Left: k.count(key)}, nil
 }
 
-// idle lists messages that no worker has, of one publisher if that is named.
-func (k *Keeper) idle(key lineKey, principal string) (keys []string) {
+// idle lists messages that no worker has, of those who are chosen.
+func (k *Keeper) idle(key lineKey, by By) (keys []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.lines[key]
@@ -73,7 +54,7 @@ func (k *Keeper) idle(key lineKey, principal string) (keys []string) {
 		return nil
 	}
 	for of, e := range l.entries {
-		if e.lent || e.outdated || e.with != "" || principal != "" && !published(publisherOf(e.by), principal) {
+		if e.lent || e.outdated || e.with != "" || !by.fits(publisherOf(e.by)) {
 			continue
 		}
 		if keys = append(keys, of); len(keys) == mostPurged {
@@ -85,35 +66,15 @@ func (k *Keeper) idle(key lineKey, principal string) (keys []string) {
 
 // deleteAll deletes messages that no worker has taken meanwhile, and counts them.
 func (k *Keeper) deleteAll(ctx context.Context, keys []string) (removed int, err error) {
-	var (
-		mu    sync.Mutex
-		work  sync.WaitGroup
-		slots = make(chan struct{}, atOnce)
-	)
+	var batch writes
 	for _, key := range keys {
 		if ctx.Err() != nil {
 			break
 		}
-		m, revision, there := k.Table.Get(key)
-		if !there || m.With != "" {
-			continue
+		if m, revision, there := k.Table.Get(key); there && m.With == "" {
+			batch.do(func() error { return k.Table.Delete(ctx, key, revision) })
 		}
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slots }()
-			failed := k.Table.Delete(ctx, key, revision)
-			mu.Lock()
-			defer mu.Unlock()
-			if failed == nil {
-				removed++
-			} else if !records.Raced(failed) {
-				err = failed
-			}
-		})
 	}
-	work.Wait()
-	if err == nil {
-		err = ctx.Err()
-	}
-	return removed, err
+	removed, err = batch.wait()
+	return removed, cmp.Or(err, ctx.Err())
 }
