@@ -94,7 +94,7 @@ func (w *world) batches() {
 		}
 	}
 	for i, r := range results {
-		if stat, err := w.Stat(w.ctx, g, batch[i].Path); r.Err == nil && batch[i].Path != "a" && (err != nil || !same(stat, r.File)) {
+		if stat, err := w.Stat(w.ctx, g, batch[i].Path); r.Err == nil && batch[i].Path != "a" && (err != nil || !w.same(stat, r.File)) {
 			w.Fatalf("result %d is %+v, stat says %+v, %v", i, r.File, stat, err)
 		}
 	}

@@ -84,7 +84,7 @@ func (w *world) lists() {
 		}
 	}
 	files, _, err := w.List(w.ctx, g, "b/10", "", 0, false)
-	if stat, _ := w.Stat(w.ctx, g, "b/10"); err != nil || len(files) != 1 || !same(files[0], stat) {
+	if stat, _ := w.Stat(w.ctx, g, "b/10"); err != nil || len(files) != 1 || !w.same(files[0], stat) {
 		w.Fatalf("listed %+v, stat says %+v (%v)", files, stat, err)
 	}
 }
