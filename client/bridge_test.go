@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -82,15 +81,13 @@ func (b *bridge) start() {
 	go func() { _ = engine.Serve(context.Background(), "mqtt", l) }()
 }
 
-// listen takes a port the first time, and the same one from then on. It is not
-// one of those that the system gives away: nobody takes it while the bridge is
-// down, and no client that calls it then is connected to itself.
+// listen takes a port the first time, and the same one from then on.
 func (b *bridge) listen() net.Listener {
 	b.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		address := b.addr
 		if address == "" {
-			address = fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+			address = freeport.Address()
 		}
 		l, err := net.Listen("tcp", address)
 		if err == nil {

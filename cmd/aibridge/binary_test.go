@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/internal/gobuild"
 	"github.com/aibridge/aibridge/internal/listen"
 )
@@ -134,11 +134,8 @@ func (b *binary) listens(t testing.TB, deadline time.Time) bool {
 	}
 }
 
-// freeAddress is an address on loopback that hardly anybody listens on, below
-// the ports that the system gives away: a bridge that is killed and started
-// again finds it free, and no client that calls it meanwhile is connected to
-// itself.
-func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) }
+// freeAddress is an address that no other test is given.
+func freeAddress() string { return freeport.Address() }
 
 // kill ends the process at once, as a crash would.
 func (b *binary) kill() {

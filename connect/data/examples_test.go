@@ -18,6 +18,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -65,7 +66,7 @@ func TestASkillAnswersOverHTTP(t *testing.T) {
 	_, url := newBridge(t)
 	newSender(t, url)
 	newConverter(t, url)
-	address := freeAddress()
+	address := freeport.Address()
 	newPipeline(t, "http", "AIBRIDGE_URL="+url, "HTTP_ADDRESS="+address)
 	ask := func(body string) (answer map[string]any) {
 		r, err := http.Post("http://"+address+"/convert", "application/json", strings.NewReader(body))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 )
 
 // A process is a program that a test may kill and start again.
@@ -114,15 +114,12 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// freeAddress is one that the system does not give to others by itself.
-func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) }
-
 // newBridge runs a bridge that lets everybody in, and tells its MQTT address.
 func newBridge(t *testing.T, flags ...string) (bridge *process, url string) {
 	t.Helper()
-	address := freeAddress()
+	address := freeport.Address()
 	bridge = &process{path: program(t, "aibridge"), args: []string{"serve", "--dev", "--data", t.TempDir(),
-		"--mqtt", address, "--mqtts", "off", "--http", freeAddress(), "--ws", freeAddress()}}
+		"--mqtt", address, "--mqtts", "off", "--http", freeport.Address(), "--ws", freeport.Address()}}
 	bridge.args = append(bridge.args, flags...)
 	bridge.start(t)
 	return bridge, "mqtt://" + address
@@ -140,7 +137,7 @@ func newPipeline(t *testing.T, example string, variables ...string) *process {
 // pipelineOf starts a pipeline.
 func pipelineOf(t *testing.T, file string, variables ...string) *process {
 	t.Helper()
-	address := freeAddress()
+	address := freeport.Address()
 	p := &process{path: program(t, "aibridge-connect"), env: variables, at: address,
 		args: []string{"run", "--set", "http.address=" + address, "--set", "shutdown_timeout=60s", file}}
 	p.start(t)

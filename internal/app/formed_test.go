@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,22 +16,9 @@ import (
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/clusterkey"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// addresses are some of this machine that nobody takes before they are listened at.
-func addresses(t *testing.T, n int) (all []string) {
-	t.Helper()
-	for len(all) < n {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
-	}
-	return all
-}
 
 // formed is the configuration of the n-th bridge of a cluster that bridges form.
 func formed(join []string, key string, n int, listen string) func(*app.Config) {
@@ -93,7 +78,7 @@ func TestABridgeGrowsToACluster(t *testing.T) {
 	c.Send(t, "door/front", "open")
 	alone.Stop(t)
 
-	join := addresses(t, 4)
+	join := freeport.Addresses(4)
 	further, join := join[3], join[:3]
 	key := keyFile(t, alone.Config.Data)
 	nodes := startAll(t,
@@ -133,13 +118,13 @@ func TestABridgeGrowsToACluster(t *testing.T) {
 		want   string
 	}{
 		"a state of its own": {func(c *app.Config) {
-			formed(join, key, 4, addresses(t, 1)[0])(c)
+			formed(join, key, 4, freeport.Address())(c)
 			if err := os.MkdirAll(filepath.Join(c.Data, "nats"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}, "the cluster has a state, and this bridge one of its own"},
 		"secrets of its own": {func(c *app.Config) {
-			formed(join, key, 4, addresses(t, 1)[0])(c)
+			formed(join, key, 4, freeport.Address())(c)
 			bridgetest.Write(t, filepath.Join(c.Data, "pepper"), strings.Repeat("p", 32))
 		}, "has a pepper of its own"},
 		"alone again": {func(c *app.Config) { c.Data = alone.Config.Data }, `was moved into the cluster "aibridge"`},
@@ -154,7 +139,7 @@ func TestABridgeGrowsToACluster(t *testing.T) {
 // nothing yet: one makes the key, always the same one, and all know it.
 func TestTheFirstOfAClusterMakesTheAdministratorsKey(t *testing.T) {
 	t.Parallel()
-	join := addresses(t, 3)
+	join := freeport.Addresses(3)
 	key := keyFile(t, "")
 	strict := func(n int) func(*app.Config) {
 		return func(c *app.Config) { formed(join, key, n, join[n])(c); c.Dev = false }
@@ -199,7 +184,7 @@ func refused(t *testing.T, change func(*app.Config)) string {
 // TestAClusterOutlivesOneOfThree stops the bridge that has begun the cluster, and
 // has it come back.
 func TestAClusterOutlivesOneOfThree(t *testing.T) {
-	join := addresses(t, 3)
+	join := freeport.Addresses(3)
 	key := keyFile(t, "")
 	nodes := startAll(t, formed(join, key, 0, join[0]), formed(join, key, 1, join[1]), formed(join, key, 2, join[2]))
 	c := nodes[1].Caller(t, "caller")
@@ -220,7 +205,7 @@ func TestAClusterOutlivesOneOfThree(t *testing.T) {
 // TestDrainingDoesNotCostTheMajority asks for the end of a second bridge of three,
 // and then stops it as a supervisor would.
 func TestDrainingDoesNotCostTheMajority(t *testing.T) {
-	join := addresses(t, 3)
+	join := freeport.Addresses(3)
 	key := keyFile(t, "")
 	nodes := startAll(t, formed(join, key, 0, join[0]), formed(join, key, 1, join[1]), formed(join, key, 2, join[2]))
 	c := nodes[0].Caller(t, "caller")

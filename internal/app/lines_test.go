@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 )
 
 // A gate leads to an address as long as it is open.
@@ -149,7 +150,7 @@ func TestADeadBridgeIsShownWithWhoServesItsSessions(t *testing.T) {
 func TestMessagesGoDirectlyBetweenBridgesThatListen(t *testing.T) {
 	t.Parallel()
 	url := startNATS(t)
-	at := addresses(t, 2)
+	at := freeport.Addresses(2)
 	gates := []*gate{newGate(t, at[0]), newGate(t, at[1])}
 	lined := func(n int) func(*app.Config) {
 		return func(c *app.Config) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +13,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/freeport"
 )
 
 func main() {
@@ -72,10 +73,7 @@ func startBridge(ctx context.Context, program, data, fixture string) (*url.URL, 
 	arguments := []string{"serve", "--dev", "--data", filepath.Join(data, "data"), "--config", file}
 	address := ""
 	for _, door := range []string{"--http", "--mqtt", "--mqtts", "--ws"} {
-		free, err := freeAddress()
-		if err != nil {
-			return nil, nil, err
-		}
+		free := freeport.Address()
 		if address == "" {
 			address = free
 		}
@@ -95,15 +93,6 @@ func startBridge(ctx context.Context, program, data, fixture string) (*url.URL, 
 		_ = cmd.Wait()
 		_ = log.Close()
 	}, nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close() //nolint:errcheck // nothing was accepted
-	return l.Addr().String(), nil
 }
 
 // ready waits until the bridge offers the fixture's tools.

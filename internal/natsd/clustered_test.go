@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 )
 
 // A trio is three servers that form a cluster in this process.
@@ -24,21 +24,6 @@ type trio struct {
 	dir     string
 	members []string
 	servers [3]*Server
-}
-
-// addresses are free ones of this machine, below those that the system gives away:
-// nobody takes them before they are listened at.
-func addresses(t *testing.T, n int) (all []string) {
-	t.Helper()
-	for len(all) < n {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
-	}
-	return all
 }
 
 var testKey = []byte("0123456789abcdef0123456789abcdef")
@@ -61,7 +46,7 @@ func (c *trio) start(n int) *Server {
 }
 
 func newTrio(t *testing.T) *trio {
-	c := &trio{t: t, dir: t.TempDir(), members: addresses(t, 3)}
+	c := &trio{t: t, dir: t.TempDir(), members: freeport.Addresses(3)}
 	t.Cleanup(func() {
 		var all sync.WaitGroup
 		for _, s := range c.servers {

@@ -3,8 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -49,22 +50,21 @@ func runNATS(t *testing.T, dir string, port int) *natsServer {
 }
 
 // freePort waits until a port is free. Instead of one of the system's choice it
-// takes one that the system gives to nobody: who starts again finds it free.
+// takes one that nobody else is given: who starts again finds it free.
 func freePort(t *testing.T, port int) int {
 	t.Helper()
-	free := 0
+	if port == server.RANDOM_PORT {
+		return int(netip.MustParseAddrPort(freeport.Address()).Port())
+	}
 	eventually.Holds(t, "the port is free", func() bool {
-		if free = port; port == server.RANDOM_PORT {
-			free = 10_000 + rand.IntN(20_000)
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", free))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			return false
 		}
 		_ = l.Close()
 		return true
 	})
-	return free
+	return port
 }
 
 func (n *natsServer) stop() {
