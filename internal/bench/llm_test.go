@@ -10,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -48,19 +49,20 @@ func TestRefusedQuestionsAreReported(t *testing.T) {
 // TestPacedCallersKeepTheirPace has calls that could not be made in time made up for,
 // up to a second of them.
 func TestPacedCallersKeepTheirPace(t *testing.T) {
-	t.Parallel()
-	c := webCaller{every: 10 * time.Millisecond}
-	now := time.Now()
-	if due := c.pace(now.Add(-100 * time.Millisecond)); !due.Equal(now.Add(-90 * time.Millisecond)) {
-		t.Errorf("after a tenth of a second the next is due %v from then", due.Sub(now))
-	}
-	if due := c.pace(now.Add(-time.Hour)); due.Before(now) {
-		t.Errorf("an hour is made up for: %v", due.Sub(now))
-	}
-	if due := c.pace(now.Add(20 * time.Millisecond)); time.Since(now) < 20*time.Millisecond || !due.Equal(now.Add(30*time.Millisecond)) {
-		t.Error("it does not wait")
-	}
-	if due := (&webCaller{}).pace(now); !due.Equal(now) {
-		t.Error("one without a pace waits")
-	}
+	bubble.Test(t, func(t *testing.T) {
+		c := webCaller{every: 10 * time.Millisecond}
+		now := time.Now()
+		if due := c.pace(now.Add(-100 * time.Millisecond)); !due.Equal(now.Add(-90 * time.Millisecond)) {
+			t.Errorf("after a tenth of a second the next is due %v from then", due.Sub(now))
+		}
+		if due := c.pace(now.Add(-time.Hour)); due.Before(now) {
+			t.Errorf("an hour is made up for: %v", due.Sub(now))
+		}
+		if due := c.pace(now.Add(20 * time.Millisecond)); time.Since(now) < 20*time.Millisecond || !due.Equal(now.Add(30*time.Millisecond)) {
+			t.Error("it does not wait")
+		}
+		if due := (&webCaller{}).pace(now); !due.Equal(now) {
+			t.Error("one without a pace waits")
+		}
+	})
 }
