@@ -24,6 +24,7 @@ import (
 const (
 	mostPayload     = 256 << 10
 	mostStoring     = 4096
+	storeFor        = time.Minute
 	mostAllMessages = 1_000_000
 	mostAllBytes    = 1 << 30
 )
@@ -68,6 +69,7 @@ type Keeper struct {
 	died      *prometheus.CounterVec
 	displaced prometheus.Counter
 	server    Server
+	storeFor  time.Duration // the time that storing of a message is tried
 	wake      chan struct{}
 	closing   chan struct{}
 	working   sync.WaitGroup
@@ -88,7 +90,7 @@ type lineKey struct {
 // Open makes a keeper of the records there are.
 func Open(o Options) *Keeper {
 	k := &Keeper{
-		Options: o, open: true, queues: make(map[string]*Queue), lines: make(map[lineKey]*line), room: fair.NewRoom(mostAllMessages, mostAllBytes), wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		Options: o, open: true, storeFor: storeFor, queues: make(map[string]*Queue), lines: make(map[lineKey]*line), room: fair.NewRoom(mostAllMessages, mostAllBytes), wake: make(chan struct{}, 1), closing: make(chan struct{}),
 		again:     prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_queue_returned_total", Help: "Messages that went back into a queue, since their worker left without acknowledging them, or rejected them."}),
 		refused:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aibridge_queue_refused_total", Help: "Messages for which a queue had no room, by whose room it was: the publisher's share, the queue, the share of the space or all of the bridge."}, []string{"queue", "of"}),
 		died:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aibridge_queue_dead_total", Help: "Messages that became dead letters, or were dropped where none are kept: expired, or given to workers too often."}, []string{"queue", "reason"}),
@@ -216,7 +218,7 @@ func (k *Keeper) begin(m *Message) (end func(), open bool) {
 
 func (k *Keeper) store(key string, m *Message, end func(), settle func(broker.Verdict)) {
 	defer end()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), k.storeFor)
 	defer cancel()
 	err := k.persist(ctx, func(ctx context.Context) error {
 		// A worker may have acknowledged what an attempt that was not confirmed has stored.
