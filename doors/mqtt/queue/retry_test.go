@@ -13,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -51,7 +52,7 @@ func waiting(table *recordstest.Memory[Message], queue string) string {
 // Dead letters that are put back come to workers as new ones, in the order of their death.
 func TestDeadLettersAreGivenOutAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("nothing"), recordstest.New[Message]()
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", Deliveries: 1, DeadLetters: 8})
 		for i := range int64(3) {
@@ -103,7 +104,7 @@ func TestChosenDeadLettersArePutBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				table := recordstest.New[Message]()
 				c.queue.Name, c.queue.Topic, c.queue.DeadLetters = "q", "#", 8
 				k := open(t, newDesk("nothing"), table, c.queue)
@@ -138,7 +139,7 @@ func TestChosenDeadLettersArePutBack(t *testing.T) {
 // A store that takes no writes is told.
 func TestDeadLettersStayIfTheStoreIsAway(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		table := recordstest.New[Message]()
 		k := open(t, newDesk("nothing"), table, Queue{Name: "q", Topic: "#", DeadLetters: 8})
 		dies(t, table, "k", "home/agent/a", "t", 1)
@@ -158,7 +159,7 @@ func TestDeadLettersStayIfTheStoreIsAway(t *testing.T) {
 // Figures tell how full a queue is, for how long messages wait, and who works for it.
 func TestFiguresOfAQueue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, table := newDesk("$queue/q"), recordstest.New[Message]()
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", Messages: 4})
 		const want = `# HELP aibridge_queue_filled_ratio Part of its room that a queue has used up, in the space where that is most, from 0 to 1.
