@@ -13,6 +13,15 @@ import (
 // once, on any goroutine and before Await returns, and must not block. The response
 // is valid until take returns, so that the call can be used again.
 func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Response)) {
+	r.await(ctx, in, take, abandonable)
+}
+
+// abandonable reports whether a call ends when its caller does not wait any more.
+func abandonable(c *Call) bool { return c.command != nil && c.command.Abandonable }
+
+// await waits for the response to a request until ctx ends. Then it abandons the call
+// if abandon says so, and take gets the error of ctx.
+func (r *Router) await(ctx context.Context, in Inbound, take func(*protocol.Response), abandon func(*Call) bool) {
 	w := waiters.Get().(*waiter)
 	w.take = take
 	in.kept, in.Batched = true, true
@@ -32,7 +41,7 @@ func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Resp
 		c.Release()
 		return
 	}
-	if c.command != nil && c.command.Abandonable {
+	if abandon(c) {
 		r.abandon(c)
 	}
 	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())

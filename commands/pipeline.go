@@ -40,6 +40,9 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 		c.request = &c.own.request
 	} else {
 		c.request, err = r.parse(in, &c.own.request)
+		if in.Template != nil && err == nil {
+			c.plan, c.inner = in.Template.recall(r, c.request)
+		}
 	}
 	req := c.request
 	c.Command, c.RequestID = req.Command, req.ID

@@ -119,19 +119,31 @@ func (r *Router) recall(in *Inbound, c *Call) *plan {
 
 // remember makes a plan of a call without one for those that come in the same form.
 func (r *Router) remember(in *Inbound, c *Call) {
-	if in.Plans == nil || r.lasting == nil || c.command.prepare == nil || !in.Plans.known.Learns() {
-		return
+	switch {
+	case r.lasting == nil || c.command.prepare == nil:
+	case in.Template != nil:
+		in.Template.learn(r, c)
+	case in.Plans != nil && in.Plans.known.Learns():
+		p := r.planOf(c)
+		if p == nil {
+			in.Plans.known.Learn(nil, nil)
+			return
+		}
+		in.Plans.known.Learn(protocol.RequestPattern(in.Body, r.opts.Limits, true), p)
 	}
+}
+
+// planOf is a plan for calls like this one, nil if they have to go the usual way.
+func (r *Router) planOf(c *Call) *plan {
 	prepared, ok := c.command.prepare(c.request.Params)
 	if !ok || c.request.Command != c.command.Name || c.command.Traced || c.command.Streams {
-		in.Plans.known.Learn(nil, nil)
-		return
+		return nil
 	}
 	p := &plan{Prepared: prepared, command: c.command, target: prepared.Target()}
 	if !slices.Contains(c.command.loggable, "params") {
 		p.memo = new(Memo)
 	}
-	in.Plans.known.Learn(protocol.RequestPattern(in.Body, r.opts.Limits, true), p)
+	return p
 }
 
 // permit is allow for a call with a plan.

@@ -18,6 +18,7 @@ import (
 type workshop struct {
 	*node
 	plans     commands.Plans
+	template  *commands.Template // of calls within the bridge, nil for those of a connection
 	now       time.Time
 	authority granttest.Authority
 	epoch     uint64
@@ -111,7 +112,16 @@ func (a auditing) Admit() error {
 func (w *workshop) use(id, params string, metadata ...string) *protocol.Response {
 	in := w.inbound(envelope(id, "test.use", fmt.Sprintf(`{"name":"saw","params":%s}`, params), metadata...))
 	in.Plans = &w.plans
+	if t := w.template; t != nil {
+		in.Body, in.Plans, in.Template = nil, nil, t
+		in.Request = &protocol.Request{ID: id, Command: t.Command(), Params: t.With([]byte(params))}
+	}
 	return w.Handle(context.Background(), in)
+}
+
+// sawTemplate is a template for the use of the saw.
+func sawTemplate() *commands.Template {
+	return commands.NewTemplate("test.use", `{"name":"saw","params":`, `}`)
 }
 
 // TestEveryPreparedCallIsJudged changes what calls rest on between calls that are
@@ -141,16 +151,19 @@ func TestEveryPreparedCallIsJudged(t *testing.T) {
 		"the id was used, for the same": {func(w *workshop) { w.node.call("3", "test.use", `{"name":"saw","params":{"n":3}}`) }, `{"name":"saw","params":{"n":3}}`},
 		"the id was used, for another":  {func(w *workshop) { w.node.call("3", "test.use", `{"name":"saw","params":{}}`) }, "1005"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorkshop(t)
-			w.use("1", `{"n":1}`)
-			wantSaid(t, w.use("2", `{"n":2}`), `{"name":"saw","params":{"n":2}}`)
-			if w.usual != 1 || w.prepared != 1 {
-				t.Fatalf("%d calls went the usual way, %d were prepared", w.usual, w.prepared)
-			}
-			test.change(w)
-			wantSaid(t, w.use("3", `{"n":3}`), test.want)
-		})
+		for way, template := range map[string]*commands.Template{"by its form": nil, "by a template": sawTemplate()} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				w := newWorkshop(t)
+				w.template = template
+				w.use("1", `{"n":1}`)
+				wantSaid(t, w.use("2", `{"n":2}`), `{"name":"saw","params":{"n":2}}`)
+				if w.usual != 1 || w.prepared != 1 {
+					t.Fatalf("%d calls went the usual way, %d were prepared", w.usual, w.prepared)
+				}
+				test.change(w)
+				wantSaid(t, w.use("3", `{"n":3}`), test.want)
+			})
+		}
 	}
 }
 

@@ -107,6 +107,7 @@ type Inbound struct {
 	Batched     bool                  // more may follow at once, and then Flush is called
 	Held        bool                  // no answer is sent before the auditor has been called to keep its entries
 	Plans       *Plans                // of the connection it came over, nil without any
+	Template    *Template             // that Request has its command and params from, nil without any
 	Free        func()                // called, if not nil, when Reply, Emit and Audience are not looked at any more; of most requests only
 	Depth       int                   // calls of tools by models that it is within, as far as is known
 	Claim       string                // claimed sender, unknown to this bridge, for policy and audit alone; "" for the principal itself
@@ -266,12 +267,6 @@ func (r *Router) retryAfter() time.Duration {
 // with an error response; the call goes on, so that repeats of the request get its
 // answer, unless the command is abandonable.
 func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
-	return r.handle(ctx, in, func(c *Call) bool { return c.command != nil && c.command.Abandonable })
-}
-
-// handle waits for the response to a request until ctx ends. Then it abandons the
-// call if the command is abandonable, and returns the error of ctx.
-func (r *Router) handle(ctx context.Context, in Inbound, abandon func(*Call) bool) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
 	in.kept, in.Batched = true, true
 	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })
@@ -281,7 +276,7 @@ func (r *Router) handle(ctx context.Context, in Inbound, abandon func(*Call) boo
 		return resp
 	case <-ctx.Done():
 	}
-	if abandon(c) {
+	if abandonable(c) {
 		r.abandon(c)
 	}
 	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())

@@ -24,6 +24,7 @@ import (
 // to a function.
 type wireless struct {
 	door     *mqttdoor.Door
+	router   *commands.Router
 	registry *registry.Service
 	policies *policy.Engine
 	publish  func(m protocol.Message) (int, error)
@@ -93,6 +94,7 @@ func newWireless(b *testing.B) *wireless {
 		Authorizer: security.NewAuthorizer(policies), Credentials: credentials, Claims: claims, MaxRemembered: 1 << 14,
 	})
 	b.Cleanup(func() { _ = router.Close(b.Context()) })
+	w.router = router
 	w.door = mqttdoor.New(mqttdoor.Options{
 		Router: router, Publisher: w, Topics: topics, BridgeID: "bridge",
 		MayRespond: security.NewTopicRights(security.TopicOptions{Topics: topics, Policies: policies, Owner: owner}).MayRespond, Log: log,

@@ -32,8 +32,9 @@ type toolParts struct {
 // servers come after the bridge's own and before those of skills, whose names every
 // principal that may register a skill can choose.
 func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispatch.Engine, models *modelParts, approvals *approval.Service) (*toolParts, error) {
-	invoke := bridge.Invoker{Router: s.promised.router.value}.Invoke
-	known := bridge.NewSkills(invoke, s.judge.MayInvoke, func(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string {
+	invoker := bridge.Invoker{Router: s.promised.router.value}
+	invoke := invoker.Invoke
+	known := bridge.NewSkills(invoker.Fill, s.judge.MayInvoke, func(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string {
 		return s.promised.agents.value().EffectOf(space, skill, capability, params)
 	})
 	skills.OnChange(func(_ string, old, now *registry.SkillRecord) { noteSkill(known, old, now) })

@@ -34,7 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, answers: make(map[string]func(tools.Environment, string) (string, error)), denied: make(map[protocol.SkillID]bool)}
-	w.skills = NewSkills(w.invoke, w.mayInvoke, nil)
+	w.skills = NewSkills(w.fill, w.mayInvoke, nil)
 	w.wait = func(context.Context, protocol.TaskID) error { return nil }
 	return w
 }
@@ -53,6 +53,10 @@ func (w *world) invoke(ctx context.Context, env tools.Environment, command strin
 		return nil, ctx.Err()
 	}
 	return json.RawMessage(text), err
+}
+
+func (w *world) fill(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error) {
+	return w.invoke(ctx, env, t.Command(), t.With(params))
 }
 
 func (w *world) mayInvoke(_ context.Context, _ *protocol.Principal, _ protocol.SpaceID, skill protocol.SkillID) error {
@@ -165,6 +169,20 @@ func TestEveryCapabilityIsATool(t *testing.T) {
 	}
 	if r := w.call(ada, "thermostat.reset", ``, w.skills); r.Status != tools.Failed || len(w.asked) != 1 {
 		t.Errorf("a risky capability is invoked without an approval: %s", r.Text)
+	}
+}
+
+// TestARepeatUnderAKeyHasTheBytesOfEarlierReleases, whose claims have a digest of them.
+func TestARepeatUnderAKeyHasTheBytesOfEarlierReleases(t *testing.T) {
+	w := newWorld(t)
+	w.add(1, "lamp", Capability{ID: "on"})
+	w.answers["skill.invoke"] = func(tools.Environment, string) (string, error) { return `{"data":null}`, nil }
+	w.call(ada, "lamp.on", `{"note":"<"}`, w.skills)
+	w.callWithin(tools.WithKey(t.Context(), "key"), ada, "lamp.on", `{"note":"<"}`, w.skills)
+	for i, note := range []string{`<`, `\u003c`} {
+		if want := `skill.invoke {"skill_id":"lamp","capability_id":"on","params":{"note":"` + note + `"}}`; w.asked[i] != want {
+			t.Errorf("asked %s, want %s", w.asked[i], want)
+		}
 	}
 }
 

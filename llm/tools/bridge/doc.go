@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -17,6 +18,9 @@ import (
 // Invoke runs a command of the bridge as the environment's principal. It
 // returns when the command has ended, or soon after ctx.
 type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
+
+// Fill is [Invoke] for a command and its params by a template, with the member params.
+type Fill func(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error)
 
 // May returns the error of a principal that may not run commands of an action. It
 // serves lists: the decision about a call is made when the command runs.

@@ -175,7 +175,7 @@ func (d *documents) fetch(ctx context.Context, env tools.Environment, p page) (*
 	if p.path != manual {
 		params = append(protocol.AppendString([]byte(`{"path":`), p.path), '}')
 	}
-	data, err := d.skills.call(ctx, env, p.skill.ID, document, params)
+	data, err := d.skills.call(ctx, env, invocation(p.skill.ID, document, elsewhere(env)), params)
 	if err != nil {
 		return nil, err
 	}

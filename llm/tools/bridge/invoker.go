@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -15,28 +16,37 @@ type Invoker struct {
 	Router func() *commands.Router // made after the tools
 }
 
-// Invoke runs a command as the principal of an environment, through the router like any
-// other call, and within the time left to the call of the tool.
+// Invoke implements [Invoke]: it runs a command through the router like any other call,
+// and within the time left to the call of the tool.
 func (i Invoker) Invoke(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error) {
+	return i.run(ctx, env, protocol.Request{Command: command, Params: params}, nil)
+}
+
+// Fill implements [Fill] as Invoke does [Invoke].
+func (i Invoker) Fill(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error) {
+	return i.run(ctx, env, protocol.Request{Command: t.Command(), Params: t.With(params)}, t)
+}
+
+func (i Invoker) run(ctx context.Context, env tools.Environment, request protocol.Request, of *commands.Template) (result json.RawMessage, err error) {
 	router := i.Router()
 	timeout := tools.DefaultTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline)
 	}
-	request := protocol.Request{
-		Version: protocol.Version, ID: requestID(ctx, router, command), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
-		Metadata: protocol.Metadata{
-			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.Listens(ctx),
-		},
+	request.Version, request.ID, request.Timestamp = protocol.Version, requestID(ctx, router, request.Command), time.Now().UnixMilli()
+	request.Metadata = protocol.Metadata{
+		Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.Listens(ctx),
 	}
-	answer := router.HandleWithin(ctx, commands.Inbound{
-		Principal: env.Principal, Request: &request, Door: tools.Door, Traceparent: env.Traceparent, Depth: env.Depth,
+	router.AwaitWithin(ctx, commands.Inbound{
+		Principal: env.Principal, Request: &request, Template: of, Door: tools.Door, Traceparent: env.Traceparent, Depth: env.Depth,
 		Emit: func(e *protocol.Event) { tellProgress(ctx, e) }, Confirm: tools.CheckOf(ctx), Ask: tools.AskerOf(ctx), Held: env.Recorded,
+	}, func(answer *protocol.Response) {
+		result = bytes.Clone(answer.Result)
+		if answer.Err != nil {
+			err = answer.Err
+		}
 	})
-	if answer.Err != nil {
-		return answer.Result, answer.Err
-	}
-	return answer.Result, nil
+	return result, err
 }
 
 // requestID is the id of a tool's request. A command that acts on the world gets the

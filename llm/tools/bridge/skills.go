@@ -58,7 +58,7 @@ const maxListed = 10_000
 // Skills is a source of tools: one for each capability of each skill, by the name
 // skill.capability. A principal sees only the tools of skills that it may invoke.
 type Skills struct {
-	invoke Invoke
+	fill   Fill
 	may    MayInvoke
 	effect EffectOf
 
@@ -89,8 +89,8 @@ type described struct {
 var _ tools.Finder = (*Skills)(nil)
 
 // NewSkills returns the source. [Skills.Changed] reports the skills to it.
-func NewSkills(invoke Invoke, may MayInvoke, effect EffectOf) *Skills {
-	return &Skills{invoke: invoke, may: may, effect: effect, spaces: make(map[protocol.SpaceID]*spaceSkills)}
+func NewSkills(fill Fill, may MayInvoke, effect EffectOf) *Skills {
+	return &Skills{fill: fill, may: may, effect: effect, spaces: make(map[protocol.SpaceID]*spaceSkills)}
 }
 
 // Changed reports a skill that is new or has changed, or is gone if describe is nil.
@@ -316,6 +316,7 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 		effect = commands.Read
 	}
 	media := frameOf(c.ResultSchema, 0)
+	own := invocation(skill.ID, c.ID, "")
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
 			Name:        toolName(skill.ID, c.ID),
@@ -331,7 +332,11 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 			Source:      "skill",
 		},
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
-			data, err := s.call(ctx, x.Environment, skill.ID, c.ID, x.ArgumentsJSON)
+			invoked := own
+			if space := elsewhere(x.Environment); space != "" {
+				invoked = invocation(skill.ID, c.ID, space)
+			}
+			data, err := s.call(ctx, x.Environment, invoked, x.ArgumentsJSON)
 			if err != nil {
 				return tools.Output{Content: data}, err
 			}
@@ -367,26 +372,33 @@ func describe(skill *Skill, c *Capability) string {
 	return what
 }
 
+// invocation is the template of the calls of a capability in a space, "" for the
+// caller's own.
+func invocation(skill protocol.SkillID, capability protocol.CapabilityID, space protocol.SpaceID) *commands.Template {
+	before := protocol.AppendString([]byte(`{"skill_id":`), string(skill))
+	before = protocol.AppendString(append(before, `,"capability_id":`...), string(capability))
+	var behind []byte
+	if space != "" {
+		behind = protocol.AppendString([]byte(`,"space_id":`), string(space))
+	}
+	return commands.NewTemplate("skill.invoke", string(before)+`,"params":`, string(behind)+`}`)
+}
+
 // call invokes a capability and returns its data.
-func (s *Skills) call(ctx context.Context, env tools.Environment, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) (json.RawMessage, error) {
-	command, err := write(struct {
-		Skill      protocol.SkillID      `json:"skill_id"`
-		Capability protocol.CapabilityID `json:"capability_id"`
-		Params     json.RawMessage       `json:"params"`
-		Space      protocol.SpaceID      `json:"space_id,omitempty"`
-	}{skill, capability, params, elsewhere(env)})
+func (s *Skills) call(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error) {
+	if tools.KeyOf(ctx) != "" { // a repeat may be of a request before an update, which was written like this
+		var err error
+		if params, err = write(params); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := s.fill(ctx, env, t, params)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.invoke(ctx, env, "skill.invoke", command)
-	if err != nil {
-		return nil, err
+	data := protocol.Member(answer, "data")
+	if data == nil {
+		return nil, protocol.Errorf(protocol.Internal, "the answer of the skill cannot be read")
 	}
-	var result struct {
-		Data json.RawMessage `json:"data"`
-	}
-	if err := json.Unmarshal(answer, &result); err != nil {
-		return nil, protocol.Wrap(protocol.Internal, err, "the answer of the skill cannot be read")
-	}
-	return result.Data, nil
+	return data, nil
 }

@@ -19,7 +19,9 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 		}))
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan *protocol.Response, 1)
-	go func() { answer <- n.HandleWithin(ctx, n.inbound(envelope("1", "test.hang", `{}`))) }()
+	go func() {
+		n.AwaitWithin(ctx, n.inbound(envelope("1", "test.hang", `{}`)), func(r *protocol.Response) { answer <- lasting(r) })
+	}()
 	<-started
 	cancel()
 	wantSaid(t, <-answer, string(protocol.Cancelled))
@@ -47,7 +49,7 @@ func TestARequestWithinTheBridgeIsHeldToTheSameRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := n.inbound(nil)
 			in.Request = &test.request
-			wantSaid(t, n.HandleWithin(t.Context(), in), test.says)
+			n.AwaitWithin(t.Context(), in, func(r *protocol.Response) { wantSaid(t, r, test.says) })
 			if test.request.Metadata.Timeout != 0 {
 				t.Error("the request of the caller was changed")
 			}
