@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +23,7 @@ func overHTTP(address string) bool {
 }
 
 // askDescribe asks for the doors, and for nothing else that is long.
-var askDescribe = map[string]string{"command": "bridge.describe"}
+var askDescribe = map[string]any{"command": "bridge.describe"}
 
 // findMQTT finds where MQTT is if --url is the address of a door for HTTP.
 func (t *target) findMQTT(ctx context.Context) error {
@@ -36,17 +35,12 @@ func (t *target) findMQTT(ctx context.Context) error {
 		return err
 	}
 	defer door.close()
-	question, err := json.Marshal(askDescribe)
+	answer, err := door.call(ctx, "bridge.describe", askDescribe)
 	if err != nil {
 		return err
 	}
-	answer, err := door.post(ctx, "/api/v1/commands/bridge.describe", bytes.NewReader(question))
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
 	var said commands.DescribeResult
-	if err := json.NewDecoder(answer.Body).Decode(&said); err != nil {
+	if err := json.Unmarshal(answer, &said); err != nil {
 		return fmt.Errorf("%s answered with something that is no answer: %w", t.url, err)
 	}
 	t.mqtt, err = mqttBeside(t.url, said.Doors, t.cert != "")

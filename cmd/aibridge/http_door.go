@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -71,6 +72,24 @@ func (d *httpDoor) post(ctx context.Context, path string, body io.Reader) (*http
 	}
 	defer answer.Body.Close()
 	return nil, refusal(answer)
+}
+
+// call runs a command with its parameters, and returns the result.
+func (d *httpDoor) call(ctx context.Context, command string, params map[string]any) (json.RawMessage, error) {
+	question, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := d.post(ctx, "/api/v1/commands/"+command, bytes.NewReader(question))
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	var result json.RawMessage
+	if err := json.NewDecoder(answer.Body).Decode(&result); err != nil {
+		return nil, fmt.Errorf("%s answered with something that is no answer: %w", d.base, err)
+	}
+	return result, nil
 }
 
 // refusal is the error in an answer.

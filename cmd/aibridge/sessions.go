@@ -111,19 +111,25 @@ func (s *sessionFlags) table() func(io.Writer, json.RawMessage) error {
 	return writeTable
 }
 
+// callTimeout bounds the wait for the answer to a command.
+const callTimeout = 30 * time.Second
+
 // A caller runs a command on the bridge.
 type caller func(ctx context.Context, command string, params map[string]any) (json.RawMessage, error)
 
 // run connects, asks, and shows the answer.
 func (s *sessionFlags) run(cmd *cobra.Command, params map[string]any, ask func(context.Context, caller, map[string]any) (json.RawMessage, error)) error {
 	optional(params, "space_id", s.space)
+	if overHTTP(s.target.url) && !s.watch {
+		return s.runOverHTTP(cmd, params, ask)
+	}
 	c, err := s.target.dial(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	call := func(ctx context.Context, command string, params map[string]any) (json.RawMessage, error) {
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		return client.Call[json.RawMessage](ctx, c, command, params)
 	}
@@ -133,6 +139,25 @@ func (s *sessionFlags) run(cmd *cobra.Command, params map[string]any, ask func(c
 		})
 	}
 	result, err := ask(cmd.Context(), call, params)
+	if err != nil {
+		return err
+	}
+	return s.shown.write(output(cmd), result, s.table())
+}
+
+// runOverHTTP is run over the door for HTTP that --url names: it answers also while the
+// bridge lets no client of MQTT in.
+func (s *sessionFlags) runOverHTTP(cmd *cobra.Command, params map[string]any, ask func(context.Context, caller, map[string]any) (json.RawMessage, error)) error {
+	door, err := s.target.httpDoor(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer door.close()
+	result, err := ask(cmd.Context(), func(ctx context.Context, command string, params map[string]any) (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		return door.call(ctx, command, params)
+	}, params)
 	if err != nil {
 		return err
 	}
