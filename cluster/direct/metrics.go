@@ -19,7 +19,7 @@ func newMetrics(s *Switch) *metrics {
 		frames:  count("frames_sent", "Frames sent to other bridges over direct lines."),
 		bytes:   count("bytes_sent", "Bytes sent to other bridges over direct lines."),
 		broken:  count("lines_broken", "Direct lines with other bridges that have ended."),
-		refused: count("refused", "Connections for other bridges that were refused."),
+		refused: count("refused", "Connections to the port for bridges that did not become a line: of strangers and port scans, and of bridges of the cluster that came too early or were cut off. Few at a start mean nothing."),
 	}
 	if s.o.Registerer != nil {
 		s.o.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
