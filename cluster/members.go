@@ -17,6 +17,9 @@ func (m *Membership) Self() Node {
 	return Node{m.o.ID, m.machine.epoch}
 }
 
+// Wire is the version of what this node says to others.
+func (m *Membership) Wire() int { return Wire + m.o.Newer }
+
 // Members are the living nodes, this one too, the oldest first.
 func (m *Membership) Members() []Member {
 	m.mu.Lock()

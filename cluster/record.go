@@ -9,7 +9,7 @@ import (
 
 // Wire is the version of the protocol between bridges. Versions that differ by one are
 // compatible.
-const Wire = 1
+const Wire = 2
 
 const (
 	recordSchema = 1

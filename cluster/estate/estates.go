@@ -188,7 +188,7 @@ func (e *Estates) Peers() (peers []relay.Member) {
 // peer returns a living bridge as a member of the relay. It is waiting until it has
 // loaded its sessions.
 func (e *Estates) peer(m cluster.Member, living census) relay.Member {
-	p := relay.Member{Node: relay.Node(m.Node), Ready: e.o.Ready(m)}
+	p := relay.Member{Node: relay.Node(m.Node), Ready: e.o.Ready(m), Wire: m.Wire}
 	r, _, there := e.o.Records.Get(m.ID)
 	switch {
 	case p.Ready || !there || r.Vacant:
@@ -203,7 +203,7 @@ func (e *Estates) peer(m cluster.Member, living census) relay.Member {
 // publishers returns the bridges that may publish: all members.
 func (e *Estates) publishers() (all []relay.Member) {
 	for _, m := range e.o.Members.Members() {
-		all = append(all, relay.Member{Node: relay.Node(m.Node), Ready: e.o.Ready(m)})
+		all = append(all, relay.Member{Node: relay.Node(m.Node), Ready: e.o.Ready(m), Wire: m.Wire})
 	}
 	return all
 }

@@ -121,7 +121,7 @@ func (p *peer) announceRound(changes, snapshot []routes.Batch, round uint64, tol
 	}
 	switch {
 	case p.adopted:
-	case p.out.held() > 4*most: // bounds the memory that a stalled bridge takes
+	case p.ahead().out.held() > 4*most: // bounds the memory that a stalled bridge takes
 		p.outdated = p.outdated || len(changes) > 0
 	case p.outdated && p.informed && snapshot != nil:
 		p.outdated = false

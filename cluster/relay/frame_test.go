@@ -6,8 +6,10 @@ import (
 )
 
 func FuzzFrame(f *testing.F) {
-	f.Add((&frame{kind: hello, from: 1, to: 2, received: 9}).append(nil))
-	f.Add((&frame{kind: data, from: 1, to: 2, start: 3, offset: 4, received: 9, accepted: 8, body: []byte("body")}).append(nil))
+	f.Add((&frame{hello: true, from: 1, to: 2, received: 9}).append(nil))
+	f.Add((&frame{from: 1, to: 2, start: 3, offset: 4, received: 9, accepted: 8, body: []byte("body")}).append(nil))
+	f.Add((&frame{control: true, resend: true, from: 1, to: 2, offset: 4, received: 9, accepted: 8, body: []byte("body")}).append(nil))
+	f.Add((&frame{ordered: true, from: 1, to: 2, start: 3, offset: 4, received: 9, accepted: 8, after: 7, body: []byte("body")}).append(nil))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		var got frame
 		if got.decode(encoded) != nil {

@@ -45,18 +45,24 @@ func newMetrics(r *Relay) *metrics {
 type ofPeers struct{ r *Relay }
 
 var (
-	peerQueue = prometheus.NewDesc("aibridge_relay_peer_queue_bytes", "Bytes that a bridge has not accepted.", []string{"peer"}, nil)
-	peerLag   = prometheus.NewDesc("aibridge_relay_peer_lag_seconds", "For how long a bridge that was sent something has accepted nothing.", []string{"peer"}, nil)
+	peerQueue   = prometheus.NewDesc("aibridge_relay_peer_queue_bytes", "Bytes that a bridge has not accepted.", []string{"peer"}, nil)
+	peerUnheard = prometheus.NewDesc("aibridge_relay_peer_unheard_seconds", "Age of the oldest announcement, or message of a part, that a bridge has not accepted: clients that subscribe or connect may wait for it.", []string{"peer"}, nil)
+	peerLag     = prometheus.NewDesc("aibridge_relay_peer_lag_seconds", "For how long a bridge that was sent something has accepted nothing.", []string{"peer"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
-func (o ofPeers) Describe(to chan<- *prometheus.Desc) { to <- peerQueue; to <- peerLag }
+func (o ofPeers) Describe(to chan<- *prometheus.Desc) {
+	to <- peerQueue
+	to <- peerLag
+	to <- peerUnheard
+}
 
 // Collect implements [prometheus.Collector].
 func (o ofPeers) Collect(to chan<- prometheus.Metric) {
 	for _, p := range o.r.Peers() {
 		to <- prometheus.MustNewConstMetric(peerQueue, prometheus.GaugeValue, float64(p.Queued), p.ID)
 		to <- prometheus.MustNewConstMetric(peerLag, prometheus.GaugeValue, p.Lag.Seconds(), p.ID)
+		to <- prometheus.MustNewConstMetric(peerUnheard, prometheus.GaugeValue, p.Unheard.Seconds(), p.ID)
 	}
 }
 
@@ -69,6 +75,9 @@ type PeerStatus struct {
 	Dropped  uint64        // messages that it did not get
 	Received uint64        // bytes from it
 	Lag      time.Duration // time without acceptance of any queued byte
+	// Unheard is the age of the oldest announcement, or message of a part, that it has not
+	// accepted: clients here that subscribe or connect may wait for it.
+	Unheard time.Duration
 }
 
 // Queued is the number of bytes that other bridges have not accepted.
@@ -85,8 +94,8 @@ func (r *Relay) Peers() []PeerStatus {
 	for _, p := range r.all() {
 		p.mu.Lock()
 		all = append(all, PeerStatus{
-			Node: Node{p.id, p.epoch}, Open: p.state == open, Waits: p.waits, Queued: p.out.held(), Dropped: p.dropped, Received: p.in.received,
-			Lag: p.lag(),
+			Node: Node{p.id, p.epoch}, Open: p.state == open, Waits: p.waits, Queued: p.queued(), Dropped: p.dropped,
+			Received: p.messages.in.received + p.control.in.received, Lag: p.lag(), Unheard: p.unheard(),
 		})
 		p.mu.Unlock()
 	}

@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/aibridge/aibridge/broker"
 )
@@ -32,6 +33,7 @@ type awaited struct {
 	// announced marks the last announcement of a round.
 	announced bool
 	round     uint64
+	since     time.Time // it is an announcement or a message of a part; else zero
 }
 
 const chunkBytes = maxBody
@@ -61,6 +63,17 @@ func (o *outbound) await(w awaited) {
 	}
 	w.end = o.end
 	o.waiting = append(o.waiting, w)
+}
+
+// unheard is the time of the oldest announcement, or message of a part, that the peer has
+// not accepted; zero if there is none.
+func (o *outbound) unheard() time.Time {
+	for i := o.from; i < len(o.waiting); i++ {
+		if w := &o.waiting[i]; !w.since.IsZero() {
+			return w.since
+		}
+	}
+	return time.Time{}
 }
 
 // held is the number of bytes that the peer has not accepted.

@@ -3,6 +3,7 @@ package relay
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 )
 
 // A Part is a component of a bridge that exchanges messages with its counterparts on
@@ -68,41 +69,53 @@ func (p *peer) tell(number byte, body []byte) {
 	defer p.mu.Unlock()
 	switch {
 	case p.state != open || !p.informed:
-	case p.out.held() > 4*p.r.o.Outbox: // bounds the memory that a stalled bridge takes
+	case p.ahead().out.held() > 4*p.r.o.Outbox: // bounds the memory that a stalled bridge takes
 		p.informed, p.outdated = false, true
 	default:
-		p.speak(number, 0, body)
+		p.speak(p.ahead(), number, 0, body)
 		p.signal()
 	}
 }
 
-// Say sends a message to one process. It reports false if there is no stream to it or
-// that stream is full.
-func (v *Voice) Say(to Node, body []byte) bool {
+// Say sends a message to one process, ahead of the publications that wait for it. It
+// reports false if there is no stream to it or that stream is full.
+func (v *Voice) Say(to Node, body []byte) bool { return v.say(to, (*peer).ahead, body) }
+
+// SayBehind is Say behind all publications relayed to the process until now. Messages
+// sent by Say may overtake it.
+func (v *Voice) SayBehind(to Node, body []byte) bool {
+	return v.say(to, func(p *peer) *lane { return &p.messages }, body)
+}
+
+func (v *Voice) say(to Node, by func(*peer) *lane, body []byte) bool {
 	p := v.r.peer(to.ID)
 	if p == nil {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state != open || p.epoch != to.Epoch || p.out.held() > 8*p.r.o.Outbox {
+	l := by(p)
+	if p.state != open || p.epoch != to.Epoch || l.out.held() > 8*p.r.o.Outbox {
 		return false
 	}
-	p.speak(v.number, partSaid, binary.LittleEndian.AppendUint64(make([]byte, 0, 8+len(body)), to.Epoch), body)
+	p.speak(l, v.number, partSaid, binary.LittleEndian.AppendUint64(make([]byte, 0, 8+len(body)), to.Epoch), body)
 	p.signal()
 	return true
 }
 
-// speak adds a message of a part to the stream. The caller holds mu.
-func (p *peer) speak(number, marks byte, body ...[]byte) {
+// speak adds a message of a part to a lane. The caller holds mu.
+func (p *peer) speak(by *lane, number, marks byte, body ...[]byte) {
 	size := 2
 	for _, b := range body {
 		size += len(b)
 	}
 	var before [16]byte
-	p.out.append(append(appendRecord(before[:0], recPart, size), number, marks))
+	by.out.append(append(appendRecord(before[:0], recPart, size), number, marks))
 	for _, b := range body {
-		p.out.append(b)
+		by.out.append(b)
+	}
+	if by == p.ahead() {
+		by.out.await(awaited{since: time.Now()})
 	}
 }
 
@@ -128,7 +141,7 @@ func (p *peer) inform() {
 func (p *peer) beginAnew() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state != open || !p.outdated || p.adopted || p.out.held() > p.r.o.Outbox {
+	if p.state != open || !p.outdated || p.adopted || p.ahead().out.held() > p.r.o.Outbox {
 		return false
 	}
 	p.informed = true
@@ -138,7 +151,7 @@ func (p *peer) beginAnew() bool {
 func (p *peer) enclose(number, marks byte, body ...[]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.speak(number, marks, body...)
+	p.speak(p.ahead(), number, marks, body...)
 }
 
 // A saying is a message of a part to this bridge alone.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,6 +95,12 @@ func (n *notebook) knows(of Node, word string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.of[of][word]
+}
+
+func (n *notebook) heard(from Node) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.said[from])
 }
 
 // TestPartsKnowWhatOthersTell has parts tell and say things while frames are lost,

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"encoding/binary"
 	"sync"
 	"time"
 
@@ -9,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/cluster/routes"
 )
 
-// A peer is another bridge: the streams to it and from it. It stays the same
-// while the bridge starts again.
+// A peer is another bridge: the lanes to it and from it. It stays the same while the
+// bridge starts again.
 type peer struct {
 	r  *Relay
 	id string
@@ -20,21 +19,14 @@ type peer struct {
 	mu             sync.Mutex
 	epoch          uint64
 	state          state
-	waits, adopted bool   // see Member
-	start          uint64 // of the stream to this process of the peer
-	out            outbound
-	in             inbound
+	called         time.Time // when it was called first
+	waits, adopted bool      // see Member
+	split          bool      // the process knows of the control lane
+	start          uint64    // of the messages to this process of the peer
+	messages       lane
+	control        lane // of this process of the peer alone
 
 	asked    bool          // it has sent a hello, and waits for that of this bridge
-	wanted   bool          // bytes are missing that the peer is to send again
-	due      bool          // the offsets of the peer's stream are to be sent to it
-	told     uint64        // received offset of its stream, as last sent to it
-	taken    uint64        // and the accepted one
-	idle     uint64        // offset that it had received at the last tick
-	stuck    int           // ticks without progress
-	moved    uint64        // offset that it had accepted at the last tick
-	since    time.Time     // when it had last accepted more, or all; zero if it has all
-	probing  bool          // it seems to stand still: one frame at a time
 	room     chan struct{} // closed when there is room again; nil without waiters
 	resync   bool          // its announcements are missing
 	outdated bool          // it needs a snapshot of everything, once there is room
@@ -66,7 +58,7 @@ func (p *peer) signal() {
 func (p *peer) Send(m broker.Outgoing) broker.SendResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	held := p.out.held()
+	held := p.messages.out.held()
 	if p.state == absent && p.epoch == 0 || m.QoS == 0 && held > p.r.o.Outbox || held > 8*p.r.o.Outbox && m.Receipt == nil {
 		p.dropped++
 		p.r.metrics.dropped.Inc()
@@ -77,16 +69,17 @@ func (p *peer) Send(m broker.Outgoing) broker.SendResult {
 	}
 	var buffer [64]byte
 	head := appendMessage(buffer[:0], &m)
+	out := &p.messages.out
 	var before [16]byte
-	p.out.append(appendRecord(before[:0], recMessage, len(head)+len(m.Encoded)))
-	p.out.append(head)
-	p.out.append(m.Encoded)
+	out.append(appendRecord(before[:0], recMessage, len(head)+len(m.Encoded)))
+	out.append(head)
+	out.append(m.Encoded)
 	w := awaited{qos: m.QoS, receipt: m.Receipt, outcome: broker.Taken}
 	if len(m.Groups) > 0 && m.QoS > 0 && !m.Only {
 		w.size = len(head) + len(m.Encoded)
 	}
 	if w.receipt != nil || w.size > 0 {
-		p.out.await(w)
+		out.await(w)
 	}
 	p.r.flush(p)
 	if held > p.r.o.Outbox {
@@ -113,17 +106,27 @@ func (p *peer) Process() broker.Process { return broker.Process(p.process()) }
 // makeRoom wakes the publishers that wait for room, if there is some. The caller holds
 // mu.
 func (p *peer) makeRoom() {
-	if p.room != nil && p.out.held() <= p.r.o.Outbox/2 {
+	if p.room != nil && p.messages.out.held() <= p.r.o.Outbox/2 {
 		close(p.room)
 		p.room = nil
 	}
 }
 
-// record adds a record to the stream. mu is held.
+// ahead is the lane of everything that is not to wait behind messages: that of control,
+// or the only one that a process of an earlier release knows. The caller holds mu.
+func (p *peer) ahead() *lane {
+	if p.split {
+		return &p.control
+	}
+	return &p.messages
+}
+
+// record adds a record to the lane of control. The caller holds mu.
 func (p *peer) record(kind byte, body []byte) {
+	out := &p.ahead().out
 	var before [16]byte
-	p.out.append(appendRecord(before[:0], kind, len(body)))
-	p.out.append(body)
+	out.append(appendRecord(before[:0], kind, len(body)))
+	out.append(body)
 }
 
 // announce sends changes, or a snapshot, to the peer. The caller holds mu.
@@ -131,7 +134,7 @@ func (p *peer) announce(batches []routes.Batch, round uint64) {
 	for i := range batches {
 		p.record(recBatch, batches[i].Append(nil))
 	}
-	p.out.await(awaited{announced: true, round: round})
+	p.ahead().out.await(awaited{announced: true, round: round, since: time.Now()})
 }
 
 // frame returns the next frame to send to the peer; nil if none is due.
@@ -142,31 +145,33 @@ func (p *peer) frame(dst []byte) []byte {
 		p.asked = false
 		return p.hello(true).append(dst)
 	}
-	f := frame{kind: data, from: p.r.o.Self.Epoch, to: p.epoch, start: p.start}
 	if p.state != open {
 		return nil
 	}
-	window := p.r.o.Window
-	if p.probing {
-		window = maxBody
+	f := frame{from: p.r.o.Self.Epoch, to: p.epoch}
+	knows := p.split || p.control.in.received > 0 // of the lane
+	if knows && p.control.cut(&f, p.r.o.Window) {
+		f.control = true
+		return f.append(dst)
 	}
-	f.body = p.out.next(window)
-	if len(f.body) == 0 && !p.due && !p.wanted {
+	window := p.r.o.Window
+	if p.control.out.sent < p.control.out.end {
+		window = 0 // messages do not overtake what was said before them
+	}
+	if !p.messages.cut(&f, window) {
 		return nil
 	}
-	f.offset, f.received, f.accepted = p.out.sent, p.in.received, p.in.accepted
-	if p.wanted {
-		f.kind = resend
+	f.start = p.start
+	if f.ordered = p.split && len(f.body) > 0; f.ordered {
+		f.after = p.control.out.end
 	}
-	p.out.sent += uint64(len(f.body))
-	p.wanted, p.due, p.told, p.taken = false, false, p.in.received, p.in.accepted
 	return f.append(dst)
 }
 
-// hello returns the frame that opens the streams. answered reports that the peer's own
+// hello returns the frame that opens the lanes. answered reports that the peer's own
 // hello was received. The caller holds mu.
 func (p *peer) hello(answered bool) *frame {
-	f := &frame{kind: hello, from: p.r.o.Self.Epoch, to: p.epoch, received: p.in.marked}
+	f := &frame{hello: true, from: p.r.o.Self.Epoch, to: p.epoch, received: p.messages.in.marked}
 	if answered {
 		f.start = 1
 	}
@@ -208,9 +213,9 @@ func (p *peer) greeted(f *frame) (fresh bool) {
 	if p.state != calling || p.epoch != f.from {
 		return false
 	}
-	ready := p.out.begin(f.received)
+	ready := p.messages.out.begin(f.received)
 	p.settle(ready)
-	p.state, p.start, p.outdated, p.informed = open, p.out.base, !p.adopted, false
+	p.state, p.start, p.outdated, p.informed = open, p.messages.out.base, !p.adopted, false
 	p.makeRoom()
 	return true
 }
@@ -229,72 +234,117 @@ func (p *peer) settle(ready []awaited) {
 	}
 }
 
-// acknowledged applies the offsets in a frame of the peer to the stream to it. It
-// reports whether the frame is from the running process of the peer.
+// lane is the lane of a frame.
+func (p *peer) lane(f *frame) *lane {
+	if f.control {
+		return &p.control
+	}
+	return &p.messages
+}
+
+// acknowledged applies the offsets in a frame of the peer to its lane. It reports whether
+// the frame is from the running process of the peer.
 func (p *peer) acknowledged(f *frame) (current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state != open || p.epoch != f.from {
 		return p.epoch == f.from
 	}
-	before := p.out.received
-	p.settle(p.out.acknowledged(f.received, f.accepted))
-	if p.out.received > before {
-		p.probing = false
+	l := p.lane(f)
+	before := l.out.received
+	p.settle(l.out.acknowledged(f.received, f.accepted))
+	if l.out.received > before {
+		l.probing = false
 	}
-	if p.outdated && p.out.held() <= p.r.o.Outbox {
+	if p.outdated && p.ahead().out.held() <= p.r.o.Outbox {
 		p.r.announceSoon()
 	}
-	if f.kind == resend {
-		p.out.rewind()
+	if f.resend {
+		l.out.rewind()
 	}
-	p.in.accept(p.out.received)
-	p.tellSoon()
+	p.accept()
 	p.makeRoom()
 	return true
+}
+
+// accept accepts messages of the peer as far as they are stored and it has their
+// outcomes, and schedules a frame that says so. The caller holds mu.
+func (p *peer) accept() {
+	p.messages.in.accept(p.ahead().out.received)
+	p.tellSoon(&p.messages)
 }
 
 // take delivers the records in a frame.
 func (p *peer) take(f *frame) {
 	p.taking.Lock()
 	defer p.taking.Unlock()
-	p.mu.Lock()
-	if p.epoch != f.from {
-		p.mu.Unlock()
+	in, epoch, fresh := p.takes(f)
+	if len(fresh) == 0 {
 		return
 	}
-	if !p.in.synced {
-		p.in.begin(f.start)
+	d := delivery{p: p, from: Node{p.id, epoch}, marked: in.marked}
+	if !f.control {
+		d.arrival = p.r.local.Arrive(p.id, epoch)
 	}
-	fresh, ok := p.in.take(f.offset, f.body)
-	if !ok {
-		p.wanted = true
-	}
-	in, epoch := p.in, p.epoch
-	p.mu.Unlock()
-	if !ok || len(f.body) == 0 {
-		return
-	}
-	if len(fresh) == 0 { // it was sent again: the acknowledgement was lost
-		p.mu.Lock()
-		p.due = true
-		p.mu.Unlock()
-		return
-	}
-	d := delivery{p: p, from: Node{p.id, epoch}, arrival: p.r.local.Arrive(p.id, epoch), marked: in.marked}
 	before := in.parsed
 	err := in.records(fresh, d.record)
 	if err != nil {
 		p.r.o.Log.Error("a malformed frame from another bridge", "bridge", p.id, "error", err)
 	}
-	p.took(epoch, &in, &d, before)
+	if f.control {
+		p.heeded(epoch, &in, &d)
+	} else {
+		p.took(epoch, &in, &d, before)
+	}
 	d.sayTo()
 	for _, l := range d.left {
 		p.r.local.Reoffer(l.encoded, l.groups, l.became, l.receipt)
 	}
 }
 
-// took records the new offsets of the peer's stream, and ends the delivery.
+// takes returns the new bytes in a frame, and the stream that they belong to.
+func (p *peer) takes(f *frame) (in inbound, epoch uint64, fresh []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.epoch != f.from {
+		return in, 0, nil
+	}
+	l := p.lane(f)
+	if !l.in.synced {
+		l.in.begin(f.start)
+	}
+	if f.ordered && p.control.in.received < f.after { // what was said before is missing
+		p.control.wanted, l.wanted = true, true
+		return in, 0, nil
+	}
+	fresh, ok := l.in.take(f.offset, f.body)
+	switch {
+	case !ok:
+		l.wanted = true
+	case len(f.body) > 0 && len(fresh) == 0: // it was sent again: the acknowledgement was lost
+		l.due = true
+	}
+	return l.in, p.epoch, fresh
+}
+
+// heeded records the new offsets of the peer's control lane. It is accepted at once:
+// nothing in it is stored.
+func (p *peer) heeded(epoch uint64, in *inbound, d *delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.epoch != epoch {
+		return // another process of the bridge runs by now
+	}
+	c := &p.control
+	c.in.received, c.in.parsed, c.in.partial = in.received, in.parsed, in.partial
+	c.in.accepted = in.parsed
+	if d.urgent {
+		c.in.urgent = in.parsed
+	}
+	p.tellSoon(c)
+}
+
+// took records the new offsets of the peer's messages, and ends the delivery.
 func (p *peer) took(epoch uint64, in *inbound, d *delivery, before uint64) {
 	end := in.parsed
 	p.mu.Lock()
@@ -306,16 +356,17 @@ func (p *peer) took(epoch uint64, in *inbound, d *delivery, before uint64) {
 	for _, told := range d.outcomes {
 		p.record(told.kind, told.body)
 	}
-	p.in.received, p.in.parsed, p.in.partial = in.received, in.parsed, in.partial
+	m := &p.messages.in
+	m.received, m.parsed, m.partial = in.received, in.parsed, in.partial
 	if d.urgent {
-		p.in.urgent = end
+		m.urgent = end
 	}
 	if end > before {
 		a := acceptance{end: end}
 		if len(d.outcomes) > 0 {
-			a.after = p.out.end
+			a.after = p.ahead().out.end
 		}
-		p.in.pending = append(p.in.pending, a)
+		m.pending = append(m.pending, a)
 	}
 	p.mu.Unlock()
 	if d.arrival.End(end, func() { p.stored(epoch, end) }) {
@@ -323,138 +374,22 @@ func (p *peer) took(epoch uint64, in *inbound, d *delivery, before uint64) {
 	}
 }
 
-// stored notes that the delivery of the peer's stream up to an offset is stored.
+// stored notes that the delivery of the peer's messages up to an offset is stored.
 func (p *peer) stored(epoch, end uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.epoch != epoch {
 		return
 	}
-	p.in.stored(end)
-	p.in.accept(p.out.received)
-	p.tellSoon()
+	p.messages.in.stored(end)
+	p.accept()
 }
 
-// tellSoon schedules a frame with the offsets of the peer's stream, if the peer waits
-// for them: for the acceptance of a record, or for room in its window. The caller holds
-// mu.
-func (p *peer) tellSoon() {
-	if p.in.accepted > p.taken && p.in.urgent > p.taken || p.in.received-p.told >= uint64(p.r.o.Window/4) {
-		p.due = true
+// tellSoon schedules a frame with the offsets of a lane of the peer, if the peer waits for
+// them: for the acceptance of a record, or for room in its window. The caller holds mu.
+func (p *peer) tellSoon(l *lane) {
+	if l.in.accepted > l.taken && l.in.urgent > l.taken || l.in.received-l.told >= uint64(p.r.o.Window/4) {
+		l.due = true
 		p.signal()
 	}
-}
-
-// A delivery is the processing of the records of one frame.
-type delivery struct {
-	p        *peer
-	from     Node
-	arrival  Arrival
-	marked   uint64
-	groups   []uint64
-	urgent   bool      // the peer waits for its acceptance
-	outcomes []outcome // to be sent to the peer
-	left     []leftover
-	said     []saying
-}
-
-// An outcome is a record with the outcome of a message, for its sender.
-type outcome struct {
-	kind byte
-	body []byte
-}
-
-// A leftover is a message that no member of some groups at the peer took: it is offered
-// to their other members.
-type leftover struct {
-	encoded []byte
-	groups  []uint64
-	became  broker.Outcome // outcome of the message apart from these groups
-	receipt broker.Answerer
-}
-
-func (d *delivery) record(kind byte, body []byte, end uint64) error {
-	switch kind {
-	case recMessage:
-		return d.message(body, end)
-	case recBatch:
-		d.urgent = true
-		return d.p.r.announced(d.p, body)
-	case recResync:
-		d.urgent = true
-		d.p.mu.Lock()
-		d.p.outdated = true
-		d.p.mu.Unlock()
-		d.p.r.announceSoon()
-	case recOutcome:
-		d.urgent = true
-		return d.p.outcome(body)
-	case recLeft:
-		d.urgent = true
-		return d.takeBack(body)
-	case recPart:
-		return d.heard(body)
-	default:
-		return errFrame
-	}
-	return nil
-}
-
-func (d *delivery) message(body []byte, end uint64) error {
-	marks, groups, encoded, ok := parseMessage(body, d.groups)
-	d.groups = groups
-	if !ok {
-		return errFrame
-	}
-	d.urgent = d.urgent || marks&markAnswer != 0
-	if end <= d.marked {
-		return nil // it was stored before this process began
-	}
-	d.p.r.metrics.received.Inc()
-	only := marks&markOnly != 0
-	became, left, err := d.arrival.Deliver(encoded, groups, only)
-	if err != nil {
-		return err
-	}
-	if marks&markTell != 0 && became != broker.Taken {
-		d.outcomes = append(d.outcomes, outcome{recOutcome, append(binary.AppendUvarint(nil, end), byte(became))})
-	}
-	if len(left) > 0 && !only { // with only, the outcome has it
-		d.outcomes = append(d.outcomes, outcome{recLeft, appendGroups(binary.AppendUvarint(nil, end), left)})
-	}
-	return nil
-}
-
-// takeBack handles the return of a message that no member of some groups took at the
-// peer.
-func (d *delivery) takeBack(body []byte) error {
-	end, n := binary.Uvarint(body)
-	if n <= 0 || len(body) == n || (len(body)-n)%8 != 0 {
-		return errFrame
-	}
-	d.p.mu.Lock()
-	record, w := d.p.out.takeBack(end)
-	d.p.mu.Unlock()
-	if record == nil {
-		return nil
-	}
-	_, _, encoded, _ := parseMessage(record, nil)
-	l := leftover{encoded: encoded, became: w.outcome, receipt: w.receipt}
-	for b := body[n:]; len(b) > 0; b = b[8:] {
-		l.groups = append(l.groups, binary.LittleEndian.Uint64(b))
-	}
-	d.left = append(d.left, l)
-	return nil
-}
-
-// outcome handles the outcome of a message, sent by the peer.
-func (p *peer) outcome(body []byte) error {
-	end, n := binary.Uvarint(body)
-	if n <= 0 || len(body) != n+1 || broker.Outcome(body[n]) > broker.Taken {
-		return errFrame
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.out.told(end, broker.Outcome(body[n]))
-	return nil
 }

@@ -26,10 +26,16 @@ type Member struct {
 	// Waits reports that the sessions of the bridge are not served yet. Messages for
 	// them are kept until they are.
 	Waits bool
+	// Wire is the version of what the node says to others, 0 if it is not known. From
+	// [TwoLanes] on it takes control ahead of messages.
+	Wire int
 	// Adopted reports that another bridge serves the sessions of this one. They publish
 	// nothing, so the subscriptions of other bridges are not announced to them.
 	Adopted bool
 }
+
+// TwoLanes is the first version of what bridges say to each other with a lane of control.
+const TwoLanes = 2
 
 // A Transport carries frames of 64 KiB at most. It may lose, duplicate and reorder
 // them. It passes received frames to [Relay.Take], possibly from several goroutines; if
@@ -67,6 +73,7 @@ type Options struct {
 	Self      Node
 	Key       *routes.Key
 	Transport Transport
+	Wire      int           // version of what this bridge says to others; [TwoLanes]
 	Window    int           // bytes on their way to a bridge; 1 MiB
 	Outbox    int           // bytes that a bridge has not accepted, from which on QoS 0 is dropped and publishers wait; 8 MiB
 	Gather    time.Duration // least time between two announcements; 10 ms
@@ -87,6 +94,7 @@ func (o *Options) defaults() {
 			*v = d
 		}
 	}
+	set(&o.Wire, TwoLanes)
 	set(&o.Window, 1<<20)
 	set(&o.Outbox, 8<<20)
 	wait(&o.Gather, 10*time.Millisecond)
@@ -173,7 +181,7 @@ func (r *Relay) Reconcile(members []Member) {
 	for id, m := range is {
 		p := r.peers[id]
 		if p == nil {
-			p = &peer{r: r, id: id, out: streamFrom(r.ends[id]), wake: make(chan struct{}, 1), gone: make(chan struct{})}
+			p = &peer{r: r, id: id, messages: lane{out: streamFrom(r.ends[id])}, control: controlLane(), wake: make(chan struct{}, 1), gone: make(chan struct{})}
 			r.peers[id] = p
 			r.running.Go(p.run)
 		}
@@ -212,14 +220,15 @@ func (p *peer) is(m Member) (before Node, ended bool) {
 	if m.Epoch != p.epoch {
 		ended = p.epoch != 0 && !p.waits
 		p.epoch, p.state, p.known, p.asked = m.Epoch, absent, false, false
-		p.in = inbound{marked: p.r.local.Marked(p.id, m.Epoch)}
+		p.messages.in = inbound{marked: p.r.local.Marked(p.id, m.Epoch)}
+		p.control, p.split = controlLane(), m.Wire >= TwoLanes && p.r.o.Wire >= TwoLanes
 	} else if m.Waits && !p.waits {
 		ended = p.epoch != 0
 		p.state, p.known = absent, false
 	}
 	p.waits, p.adopted = m.Waits, m.Adopted
 	if p.state == absent && m.Ready {
-		p.state = calling
+		p.state, p.called = calling, time.Now()
 		p.signal()
 	}
 	return before, ended
@@ -233,21 +242,21 @@ func (p *peer) lost(left []leftover) (end uint64, _ []leftover) {
 	close(p.gone)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := p.out.from; i < len(p.out.waiting); i++ {
-		if w := p.out.waiting[i]; w.size > 0 && w.qos == 1 {
-			record, _ := p.out.takeBack(w.end)
+	for i := p.messages.out.from; i < len(p.messages.out.waiting); i++ {
+		if w := p.messages.out.waiting[i]; w.size > 0 && w.qos == 1 {
+			record, _ := p.messages.out.takeBack(w.end)
 			_, groups, encoded, _ := parseMessage(record, nil)
 			left = append(left, leftover{encoded, groups, broker.Missed, w.receipt})
 		}
 	}
-	for _, w := range p.out.giveUp() {
+	for _, w := range p.messages.out.giveUp() {
 		if w.receipt != nil {
 			w.receipt.Answer(broker.Missed)
 		}
 	}
 	p.state, p.epoch = absent, 0
 	p.makeRoom()
-	return p.out.end, left
+	return p.messages.out.end, left
 }
 
 // Resume sends all bytes again at once that a bridge has not acknowledged as received.
@@ -281,7 +290,7 @@ func (r *Relay) Take(from string, encoded []byte) {
 	if p == nil || !p.knows(&f) {
 		return // of a process that is gone, or of which nothing is known yet
 	}
-	if f.kind == hello {
+	if f.hello {
 		if p.greeted(&f) {
 			r.announceSoon()
 		}

@@ -39,6 +39,7 @@ type world struct {
 type host struct {
 	w    *world
 	id   string
+	wire int // version of what it says to others
 	mark map[string]broker.Mark
 	kept []uint64 // messages, in the order of storing
 
@@ -58,6 +59,7 @@ type process struct {
 	mu      sync.Mutex
 	killed  bool
 	memory  []uint64 // messages taken and not stored
+	arrived func(number uint64)
 	marks   []func() // to be called when they are
 }
 
@@ -72,8 +74,12 @@ func worldOf(lined func() *lines, t *testing.T, seed uint64, names ...string) *w
 		w.lines = lined()
 		w.lines.w = w
 	}
-	for _, name := range names {
-		w.nodes[name] = &host{w: w, id: name, mark: make(map[string]broker.Mark)}
+	for i, name := range names {
+		h := &host{w: w, id: name, wire: TwoLanes, mark: make(map[string]broker.Mark)}
+		if i == len(names)-1 && seed%2 == 1 { // beside one of an earlier release
+			h.wire = TwoLanes - 1
+		}
+		w.nodes[name] = h
 		w.start(name)
 	}
 	w.agree()
@@ -90,7 +96,7 @@ func (w *world) begin(name string, adopted bool) {
 	h.last, h.adopted = w.epoch, adopted
 	p := &process{h: h, epoch: w.epoch}
 	w.mu.Unlock()
-	p.relay = New(Options{Self: Node{name, p.epoch}, Key: &testKey, Transport: w.transport(p), Window: 32 << 10, Outbox: 256 << 10})
+	p.relay = New(Options{Self: Node{name, p.epoch}, Key: &testKey, Transport: w.transport(p), Wire: h.wire, Window: 32 << 10, Outbox: 256 << 10})
 	p.notes = newNotebook(p.relay)
 	p.relay.Start(p)
 	w.listen(p)
@@ -117,7 +123,7 @@ func (w *world) agree() {
 	var members, publishers []Member
 	w.mu.Lock()
 	for name, h := range w.nodes {
-		m := Member{Node: Node{name, h.last}, Ready: h.run != nil, Waits: h.run == nil, Adopted: h.run != nil && h.adopted}
+		m := Member{Node: Node{name, h.last}, Wire: h.wire, Ready: h.run != nil, Waits: h.run == nil, Adopted: h.run != nil && h.adopted}
 		if h.run != nil || w.heirs {
 			members = append(members, m)
 		}
@@ -171,6 +177,9 @@ func (n wire) Send(to string, frame []byte) error {
 	w := n.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if h := w.nodes[to]; h != nil && h.wire < TwoLanes && frame[1] > kindResend {
+		w.t.Errorf("%s sends %s, which is of an earlier release, a frame of kind %d", n.from, to, frame[1])
+	}
 	times := 1
 	switch roll := w.rand.IntN(100); {
 	case w.cut[[2]string{n.from, to}], roll < w.loss:
@@ -220,6 +229,9 @@ type arrival struct {
 
 func (a *arrival) Deliver(encoded []byte, _ []uint64, _ bool) (broker.Outcome, []uint64, error) {
 	n := binary.LittleEndian.Uint64(encoded)
+	if a.p.arrived != nil {
+		a.p.arrived(n)
+	}
 	if n%7 == 0 {
 		return broker.Missed, nil, nil
 	}

@@ -3,64 +3,58 @@ package relay
 import "time"
 
 // tick sends a hello until there is an answer; then it resends bytes that seem to be
-// lost, and the offsets of the peer's stream.
+// lost, and the offsets of the peer's streams.
 func (p *peer) tick() {
 	p.mu.Lock()
-	p.watch()
-	switch p.state {
-	case calling:
-		f := p.hello(false).append(nil)
-		p.mu.Unlock()
-		p.r.send(p, f)
-		return
-	case open:
-		p.due = p.due || p.in.received != p.told || p.in.accepted != p.taken
-		switch {
-		case p.out.received != p.idle || p.out.sent == p.out.received:
-			p.idle, p.stuck, p.probing = p.out.received, 0, false
-		case p.stuck < ticksLost:
-			p.stuck++
-		default:
-			p.stuck, p.probing = 0, true
-			p.out.rewind()
+	for _, l := range p.lanes() {
+		l.watch()
+		if p.state == open {
+			l.tick()
 		}
 	}
-	p.mu.Unlock()
-}
-
-// watch updates the time since which the peer has accepted nothing. The caller holds
-// mu.
-func (p *peer) watch() {
-	switch {
-	case p.out.held() == 0:
-		p.since = time.Time{}
-	case p.since.IsZero() || p.out.base != p.moved:
-		p.since = time.Now()
+	if p.state != calling {
+		p.mu.Unlock()
+		return
 	}
-	p.moved = p.out.base
+	f := p.hello(false).append(nil)
+	p.mu.Unlock()
+	p.r.send(p, f)
 }
 
-// lag returns the time for which the peer has accepted none of the bytes held for it.
-// The caller holds mu.
-func (p *peer) lag() time.Duration {
-	if p.since.IsZero() || p.out.held() == 0 {
+func (p *peer) lanes() [2]*lane { return [...]*lane{&p.messages, &p.control} }
+
+// queued is the number of bytes that the peer has not accepted. The caller holds mu.
+func (p *peer) queued() int { return p.messages.out.held() + p.control.out.held() }
+
+// lag returns the time for which the peer has accepted none of the bytes held for it. The
+// caller holds mu.
+func (p *peer) lag() time.Duration { return max(p.messages.lag(), p.control.lag()) }
+
+// unheard returns the age of the oldest announcement, or message of a part, that the peer
+// has not accepted; of the call to it while it has not answered. Clients here that
+// subscribe or connect may wait for it. The caller holds mu.
+func (p *peer) unheard() time.Duration {
+	switch {
+	case p.state == calling:
+		return time.Since(p.called)
+	case p.state != open || p.adopted:
 		return 0
 	}
-	return time.Since(p.since)
+	since := p.ahead().out.unheard()
+	if since.IsZero() {
+		return 0
+	}
+	return time.Since(since)
 }
 
-// resume resends all bytes not yet received, and the offsets of the peer's stream,
-// because the last frame with them may be lost.
+// resume resends all bytes not yet received, and the offsets of the peer's streams.
 func (p *peer) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state == open {
-		p.out.rewind()
-		p.stuck, p.probing, p.due = 0, false, true
+		for _, l := range p.lanes() {
+			l.resume()
+		}
 	}
 	p.signal()
 }
-
-// ticksLost is the number of ticks without progress after which bytes not received are
-// sent again unasked.
-const ticksLost = 4

@@ -33,9 +33,9 @@ type Options struct {
 	Self   Node
 	Secret *Secret
 	Log    Log
-	// Say sends a message to the directory of another process, behind all publications
-	// relayed to it. It reports false if it cannot be sent now.
-	Say func(to Node, word []byte) bool
+	// Say sends a message to the directory of another process; with behind, behind all
+	// publications relayed to it. It reports false if it cannot be sent now.
+	Say func(to Node, word []byte, behind bool) bool
 	// Oldest reports whether this bridge is the one that keeps the log short.
 	Oldest     func() bool
 	Logger     *slog.Logger
@@ -61,9 +61,15 @@ type Directory struct {
 	caught  bool
 	entries chan written
 
-	unsaid  map[Node][][]byte // words that could not be sent yet
-	stated  uint64            // position of the last table in the log
+	unsaid  map[hearer][][]byte // words that could not be sent yet
+	stated  uint64              // position of the last table in the log
 	stating bool
+}
+
+// A hearer is a process with the order in which it hears words.
+type hearer struct {
+	Node
+	behind bool // all publications; otherwise ahead of those that wait
 }
 
 // A written is an entry on its way to the log.
@@ -89,7 +95,7 @@ func New(o Options) *Directory {
 		o.Oldest = func() bool { return false }
 	}
 	d := &Directory{
-		o: o, wake: make(chan struct{}, 1), current: make(chan struct{}), entries: make(chan written, 1), unsaid: make(map[Node][][]byte),
+		o: o, wake: make(chan struct{}, 1), current: make(chan struct{}), entries: make(chan written, 1), unsaid: make(map[hearer][][]byte),
 	}
 	d.machine = newMachine(o.Self, o.Secret, nil, d.send)
 	d.machine.later = d.post
@@ -284,19 +290,19 @@ func (d *Directory) keepShort() {
 
 // send sends a message, or keeps it until it can be sent.
 func (d *Directory) send(to Node, m *message) {
-	word := m.append(nil, to.Epoch)
-	if len(d.unsaid[to]) > 0 || !d.o.Say(to, word) {
-		d.unsaid[to] = append(d.unsaid[to], word)
+	word, by := m.append(nil, to.Epoch), hearer{to, m.isBehind()}
+	if len(d.unsaid[by]) > 0 || !d.o.Say(to, word, by.behind) {
+		d.unsaid[by] = append(d.unsaid[by], word)
 	}
 }
 
 func (d *Directory) sayAgain() {
 	for to, words := range d.unsaid {
-		if !d.machine.alive(to) {
+		if !d.machine.alive(to.Node) {
 			delete(d.unsaid, to)
 			continue
 		}
-		for len(words) > 0 && d.o.Say(to, words[0]) {
+		for len(words) > 0 && d.o.Say(to.Node, words[0], to.behind) {
 			words = words[1:]
 		}
 		if d.unsaid[to] = words; len(words) == 0 {
@@ -422,7 +428,8 @@ func (d *Directory) Ended(n Node) {
 				left = append(left, other)
 			}
 		}
-		delete(d.unsaid, n)
+		delete(d.unsaid, hearer{n, false})
+		delete(d.unsaid, hearer{n, true})
 		d.machine.reconcile(left)
 	})
 }

@@ -68,7 +68,7 @@ func TestSessionsWhoseTimeIsOverAtTheStartAreReleased(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
 	defer cancel()
 	log := &memoryLog{grown: make(chan struct{})}
-	d := New(Options{Self: Node{"a", 1}, Secret: new(Secret), Log: log, Say: func(Node, []byte) bool { return true }})
+	d := New(Options{Self: Node{"a", 1}, Secret: new(Secret), Log: log, Say: func(Node, []byte, bool) bool { return true }})
 	defer d.Close()
 	if err := d.Begin(ctx); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestSessionsWhoseTimeIsOverAtTheStartAreReleased(t *testing.T) {
 func TestClientsThatGaveUpDoNotPileUpWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	log := &memoryLog{grown: make(chan struct{})}
-	d := New(Options{Self: Node{"a", 1}, Secret: new(Secret), Log: log, Say: func(Node, []byte) bool { return true }})
+	d := New(Options{Self: Node{"a", 1}, Secret: new(Secret), Log: log, Say: func(Node, []byte, bool) bool { return true }})
 	defer d.Close()
 	if err := d.Begin(t.Context()); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,17 @@ type message struct {
 	body  []byte         // of offer and state
 }
 
+// isBehind reports whether the message is to arrive behind all that its sender has
+// published: it says so itself, or gives a session away whose client publishes elsewhere
+// from then on. All others overtake publications that wait.
+func (m *message) isBehind() bool {
+	switch m.kind {
+	case msgGone, msgOffer, msgEchoed, msgState:
+		return true
+	}
+	return false
+}
+
 // append encodes a message for one process of a bridge.
 func (m *message) append(dst []byte, to uint64) []byte {
 	dst = binary.AppendUvarint(dst, to)

@@ -24,6 +24,7 @@ type world struct {
 	resting  map[string]*process // that were killed, by bridge
 	late     [][]byte            // entries of dead processes, which may still be stored
 	links    map[[2]Node][]word
+	slow     map[string]bool // links, by the ids of their ends, on which publications wait until nothing else can happen
 	number   int
 	epochs   map[string]uint64
 	accepted map[int]bool // publications that all whom they were for have
@@ -52,6 +53,8 @@ type word struct {
 	id   broker.SessionID
 	pub  publication
 	ask  int
+	// behind is set of words that arrive behind all others; the rest overtake these.
+	behind bool
 }
 
 // A process is one run of a bridge: its machine, and a broker that stores all that
@@ -251,7 +254,7 @@ func (w *world) start(id string) {
 	}
 	p.m = newMachine(p.self, &w.secret, p, func(to Node, m *message) {
 		w.t.Logf("%s tells %s kind %d op %d of %s", p.self, to, m.kind, m.op, m.id.Client)
-		w.link(p.self, to, word{kind: "machine", data: m.append(nil, to.Epoch)})
+		w.link(p.self, to, word{kind: "machine", data: m.append(nil, to.Epoch), behind: m.isBehind()})
 	})
 	p.m.later = p.post
 	p.m.fresh = func() uint32 { w.clock++; return uint32(w.clock) * 1000 }
@@ -447,7 +450,7 @@ func (w *world) publish(p *process, id broker.SessionID) {
 	for n, has := range p.knows {
 		if has[id] && p.m.alive(n) {
 			owing[n] = true
-			w.link(p.self, n, word{kind: "publish", id: id, pub: pub})
+			w.link(p.self, n, word{kind: "publish", id: id, pub: pub, behind: true})
 		}
 	}
 	w.proper[pub.Number] = p.owns(id)
@@ -468,11 +471,11 @@ func (p *process) owns(id broker.SessionID) bool {
 	return s != nil && s.kept && s.moving != 'a'
 }
 
-// deliver delivers the next word of a link.
-func (w *world) deliver(ends [2]Node) {
+// deliver delivers a word of a link: the next one, or the next that overtakes.
+func (w *world) deliver(ends [2]Node, at int) {
 	words := w.links[ends]
-	x := words[0]
-	if w.links[ends] = words[1:]; len(words) == 1 {
+	x := words[at]
+	if w.links[ends] = slices.Delete(slices.Clone(words), at, at+1); len(words) == 1 {
 		delete(w.links, ends)
 	}
 	p := w.nodes[ends[1].ID]
@@ -566,10 +569,20 @@ func (w *world) step(faults bool) bool {
 		}
 	}
 	for ends := range w.links {
-		add(fmt.Sprint("link ", ends), func() { w.deliver(ends) })
+		if !w.slow[ends[0].ID+ends[1].ID] || !w.links[ends][0].behind {
+			add(fmt.Sprint("link ", ends), func() { w.deliver(ends, 0) })
+		}
+		if at := slices.IndexFunc(w.links[ends], func(x word) bool { return !x.behind }); at > 0 {
+			add(fmt.Sprint("ahead ", ends), func() { w.deliver(ends, at) })
+		}
 	}
 	if faults && len(w.late) > 0 {
 		add("late", func() { w.log = append(w.log, w.late[0]); w.late = w.late[1:] })
+	}
+	if len(all) == 0 {
+		for ends := range w.links { // of slow ones, where nothing else can happen
+			add(fmt.Sprint("link ", ends), func() { w.deliver(ends, 0) })
+		}
 	}
 	if len(all) == 0 {
 		return false
@@ -599,6 +612,10 @@ func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, nodes: map[string]*process{}, resting: map[string]*process{}, links: map[[2]Node][]word{}, epochs: map[string]uint64{},
 		accepted: map[int]bool{}, firm: map[int]bool{}, proper: map[int]bool{}, owing: map[int]map[Node]bool{}, to: map[int]broker.SessionID{}, ledger: map[string][]publication{},
+	}
+	w.slow = map[string]bool{}
+	for _, ends := range []string{"ab", "ac", "ba", "bc", "ca", "cb"} {
+		w.slow[ends] = rapid.IntRange(0, 3).Draw(t, "slow") == 0
 	}
 	for _, id := range []string{"a", "b", "c"} {
 		w.start(id)

@@ -72,7 +72,7 @@ const (
 
 // A Part is one thing that a bridge cannot work without.
 type Part struct {
-	Name string `json:"name" doc:"name of the part: lease, nats, store, claims, audit, mqtt, disk"`
+	Name string `json:"name" doc:"name of the part: lease, nats, store, claims, audit, mqtt, disk, relay"`
 	OK   bool   `json:"ok" doc:"true if it works"`
 	Why  string `json:"why,omitempty" doc:"reason why it does not; absent if it does"`
 }

@@ -42,7 +42,7 @@ func (r *relaying) openDirectory(ctx context.Context, by *relay.Relay, self rela
 	part.voice = by.Join(partSessions, part)
 	part.directory = sessions.New(sessions.Options{
 		Self: sessions.Node(self), Secret: &r.secret, Log: log, Oldest: r.members.Oldest, Logger: r.log, Registerer: metrics,
-		Say: func(to sessions.Node, word []byte) bool { return part.voice.Say(relay.Node(to), word) },
+		Say: part.say,
 	})
 	return part.directory, part.directory.Begin(ctx)
 }
@@ -55,6 +55,14 @@ const partSessions = 4
 type sessionsPart struct {
 	directory *sessions.Directory
 	voice     *relay.Voice
+}
+
+// say sends a word of the directory, see [sessions.Options].
+func (p *sessionsPart) say(to sessions.Node, word []byte, behind bool) bool {
+	if behind {
+		return p.voice.SayBehind(relay.Node(to), word)
+	}
+	return p.voice.Say(relay.Node(to), word)
 }
 
 // Everything implements [relay.Part]: the directory has no statements for all bridges.

@@ -40,7 +40,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	if err != nil {
 		return nil, err
 	}
-	checks := partsOf(s, server)
+	checks := partsOf(s, server, d.relay)
 	ready := newReadiness(s, checks)
 	readings := status.New(status.Options{
 		Metrics: s.metrics, Version: s.version, BridgeID: s.config.ID, Ready: ready.Check,
@@ -133,8 +133,12 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 }
 
 // partsOf are the parts that work cannot be done without.
-func partsOf(s *state, server *broker.Broker) []status.Check {
-	return append(s.Checks(), status.Check{Name: "audit", Check: s.audit.Check}, status.Check{Name: "mqtt", Check: server.Check}, status.Check{Name: "disk", Check: s.disk.Check})
+func partsOf(s *state, server *broker.Broker, shared *relaying) []status.Check {
+	parts := append(s.Checks(), status.Check{Name: "audit", Check: s.audit.Check}, status.Check{Name: "mqtt", Check: server.Check}, status.Check{Name: "disk", Check: s.disk.Check})
+	if shared != nil {
+		parts = append(parts, status.Check{Name: "relay", Check: func() error { return heard(shared.Peers()) }})
+	}
+	return parts
 }
 
 // newReadiness asks every part that work cannot be done without.

@@ -39,7 +39,7 @@ func (r *relaying) serve(ctx context.Context, bridge string, run uint64) (estate
 	}
 	a := &adopted{r: r, journal: journal, line: r.store.Relay(bridge)}
 	a.relay = relay.New(relay.Options{
-		Self: relay.Node{ID: bridge, Epoch: run}, Key: r.key, Transport: a.line, Log: r.log.With("of", bridge),
+		Self: relay.Node{ID: bridge, Epoch: run}, Key: r.key, Transport: a.line, Wire: r.members.Wire(), Log: r.log.With("of", bridge),
 	})
 	if a.directory, err = r.openDirectory(ctx, a.relay, relay.Node{ID: bridge, Epoch: run}, nil); err == nil {
 		a.holders = r.newHolders(cluster.Node{ID: bridge, Epoch: run}, a.directory)

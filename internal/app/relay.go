@@ -18,6 +18,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/lifecycle"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security"
 )
 
@@ -78,7 +79,7 @@ func newRelaying(s *state, ring *security.Keyring) (*relaying, error) {
 		transport = lines
 	}
 	r.Relay = relay.New(relay.Options{
-		Self: relay.Node(self), Key: r.key, Transport: transport, Log: s.log, Registerer: s.metrics,
+		Self: relay.Node(self), Key: r.key, Transport: transport, Wire: s.Members.Wire(), Log: s.log, Registerer: s.metrics,
 	})
 	r.records = store.NewTable[estate.Record](s.Store, "estate").Essential()
 	r.records.OnChange(func(string, *estate.Record, *estate.Record) { r.change() })
@@ -217,6 +218,21 @@ func (r *relaying) until(ctx context.Context, holds func() bool) error {
 			r.log.Warn("this bridge waits for what the clients of others subscribe to, and for sessions of bridges that have ended to be served", "bridges", r.Peers())
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// unheardAfter is the age of an announcement that another bridge has not accepted from
+// which on this one counts as unable to take clients: three times what a verdict takes.
+const unheardAfter = 3 * cluster.SilentAfter
+
+// heard fails if a bridge does not hear what this one tells it: clients that subscribe or
+// connect here wait for that.
+func heard(peers []relay.PeerStatus) error {
+	for _, p := range peers {
+		if p.Unheard > unheardAfter {
+			return protocol.Errorf(protocol.TargetUnavailable, "bridge %q does not take what this one tells it: clients that subscribe or connect here wait for it", p.ID).With("bridge_id", p.ID)
 		}
 	}
 	return nil
