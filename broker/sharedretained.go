@@ -14,8 +14,8 @@ import (
 // A RetainedLog has the retained messages of the clients of all bridges of a
 // cluster. The last value of a key counts.
 type RetainedLog interface {
-	// Put stores values and returns the position of each. After an error all may be
-	// put again.
+	// Put stores values and returns the position of each, 0 for one that the log does not
+	// take. After an error all may be put again.
 	Put(ctx context.Context, values []RetainedValue) (positions []uint64, err error)
 	// Largest is the number of bytes that a key and its value have together at most.
 	Largest() int
@@ -160,8 +160,12 @@ func (h *sharedRetained) flush(stop <-chan struct{}) {
 		return
 	}
 	h.stored(all, positions)
+	outcome := Missed // whether anybody has heard it, others say
+	if slices.Contains(positions, 0) {
+		outcome = Full // of at least one, and it is not known of which
+	}
 	for _, r := range receipts {
-		r.Answer(Missed) // whether anybody has heard it, others say
+		r.Answer(outcome)
 	}
 	h.b.AnswerReceipts()
 }

@@ -2,31 +2,32 @@ package broker
 
 import "time"
 
-// toStore is a steady time as the journal keeps it: nanoseconds since 1970 by
-// the calendar. 0 stays 0.
+// toStore is a steady time as journals keep it, and as bridges tell it each other:
+// nanoseconds since 1970 by the time of the cluster, by the calendar for a bridge
+// that is alone. 0 stays 0.
 func (b *Broker) toStore(steady int64) int64 {
 	if steady == 0 {
 		return 0
 	}
-	return b.clock.Wall(steady).UnixNano()
+	return b.clock.Common(steady).UnixNano()
 }
 
 // fromStore is the steady time of what the journal kept, which was so many
 // seconds ahead at most when it was stored. 0 stays 0.
-func (b *Broker) fromStore(calendar int64, most uint32) int64 {
-	if calendar == 0 {
+func (b *Broker) fromStore(stored int64, most uint32) int64 {
+	if stored == 0 {
 		return 0
 	}
-	return b.clock.FromWall(time.Unix(0, calendar), time.Duration(seconds(most)))
+	return b.clock.FromCommon(time.Unix(0, stored), time.Duration(seconds(most)))
 }
 
-// stamps notice that the system's clock was set: a small computer learns the
-// time minutes after it has started. What is stored with a deadline is stored
+// stamps notice that the system's clock was set, or the time of the cluster: a small
+// computer learns the time minutes after it has started. What is stored with a deadline is stored
 // again then, or it would end too early or too late after the next start.
 type stamps struct {
 	b     *Broker
 	known bool
-	ahead time.Duration // of the calendar
+	ahead time.Duration // of the time that is stored
 }
 
 // slack is the drift between the clocks that does not matter.
@@ -37,7 +38,7 @@ func (k *stamps) renew(t *turn) {
 	if k.b.journal == nil {
 		return
 	}
-	ahead := k.b.clock.Wall(t.now).Sub(time.Unix(0, t.now))
+	ahead := k.b.clock.Common(t.now).Sub(time.Unix(0, t.now))
 	moved := (ahead - k.ahead).Abs()
 	if k.known && moved < slack {
 		return

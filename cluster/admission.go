@@ -68,7 +68,16 @@ func (r *Record) fitsKeys(other *Record, rotating []string) error {
 	if len(files) == 0 {
 		return nil
 	}
-	return &Misfit{other.Node, fmt.Sprintf("%s in the data folder differ, or are not there; copy them from that bridge, or give this cluster another root if it is not the same one", strings.Join(files, ", "))}
+	// What the other has not made yet, because it has just begun, is to be copied too.
+	shared := slices.Collect(maps.Keys(other.Keys))
+	for _, file := range rotating {
+		if !slices.Contains(shared, file) {
+			shared = append(shared, file)
+		}
+	}
+	slices.Sort(shared)
+	return &Misfit{other.Node, fmt.Sprintf("%s in the data folder differ, or are not there; copy %s from that bridge, or give this cluster another root if it is not the same one",
+		strings.Join(files, ", "), strings.Join(shared, ", "))}
 }
 
 // admit returns the error of this node if it cannot work beside a node that joined

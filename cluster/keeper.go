@@ -24,7 +24,8 @@ func newInstance() string {
 	return hex.EncodeToString(id[:])
 }
 
-// await returns when the node may work, or why it cannot.
+// await returns when the node may work and knows the time of the cluster, or why it
+// cannot.
 func (m *Membership) await(ctx context.Context) error {
 	may := m.elected
 	if m.o.Working == All {
@@ -44,7 +45,10 @@ func (m *Membership) await(ctx context.Context) error {
 		case err := <-m.lost:
 			return err
 		case <-may:
-			return nil
+			if closed(m.timed) {
+				return nil
+			}
+			may = m.timed
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -114,7 +118,11 @@ func (m *Membership) each(id string, revision uint64, data []byte) {
 	}
 	m.machine.seen(e)
 	m.heard[id] = m.now()
+	if id != m.o.ID {
+		m.time.heard(id, &e.record, m.current)
+	}
 	m.update(id)
+	m.keepTime()
 }
 
 // unreadable passes over a record that cannot be read, but for one of a newer
@@ -209,6 +217,8 @@ func (m *Membership) write(ctx context.Context, s step) (uint64, error) {
 	m.mu.Lock()
 	m.mine.Renewals++
 	m.mine.Epoch, m.mine.Joined = m.machine.epoch, m.machine.joined
+	m.keepTime()
+	m.time.tell(&m.mine)
 	data, err := m.mine.encode()
 	m.mu.Unlock()
 	if err != nil {

@@ -25,6 +25,7 @@ type Membership struct {
 	stale    time.Duration            // since when confirmed writes have been missing in the stream as read, 0 if none are
 	refollow context.CancelFunc
 	told     map[string]bool // warnings that were logged already, by node
+	time     *timekeeper
 
 	watching watchers
 	counters counters
@@ -32,6 +33,7 @@ type Membership struct {
 	answered chan struct{} // closed, and replaced, when the result of a write is known
 	entered  chan struct{} // closed when the node is a member
 	elected  chan struct{} // closed when it is the oldest
+	timed    chan struct{} // closed when it knows the time of the cluster
 	lost     chan error
 	ended    sync.Once
 	gone     atomic.Bool // it has left, or tried
@@ -72,6 +74,8 @@ func start(stream Stream, o Options) *Membership {
 		answered: make(chan struct{}),
 		entered:  make(chan struct{}),
 		elected:  make(chan struct{}),
+		timed:    make(chan struct{}),
+		time:     newTimekeeper(o.Clock),
 		lost:     make(chan error, 1),
 		mine: Record{
 			Schema: recordSchema, Agree: o.Agree, Keys: o.Keys,
@@ -95,6 +99,7 @@ func Alone(o Options) *Membership {
 	m := &Membership{
 		o: o, started: time.Now(), machine: newMachine(o.ID, "", 1), members: make(map[string]Member),
 		entered: make(chan struct{}), elected: make(chan struct{}), lost: make(chan error, 1), stop: func() {},
+		time: newTimekeeper(o.Clock),
 		mine: Record{Member: Member{
 			Node: Node{ID: o.ID, Epoch: 1}, State: Serving, Version: o.Version, Wire: Wire, Started: time.Now().UnixMilli(), Labels: o.Labels, Joined: 1,
 		}},

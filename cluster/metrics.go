@@ -38,6 +38,9 @@ func (m *Membership) Metrics() []prometheus.Collector {
 			defer m.mu.Unlock()
 			return (m.now() - m.machine.sent).Seconds()
 		}),
+		gauge("clock_ahead_seconds", "How far the clock of this bridge's machine is ahead of the time of the cluster, less than 0 for behind.", func() float64 {
+			return m.ClockAhead().Seconds()
+		}),
 		gauge("epoch", "Number of this run of the bridge.", func() float64 { return float64(m.Self().Epoch) }),
 		gauge("oldest", "1 if this bridge does what exactly one does.", func() float64 {
 			if m.Oldest() {

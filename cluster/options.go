@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"maps"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/clock"
 )
 
 // Options describe the node that joins. ID is required.
@@ -23,6 +25,8 @@ type Options struct {
 	// Waiting is called with the reason while the node may not work yet; optional.
 	Waiting func(reason string)
 	Log     *slog.Logger
+	// Clock is told the time of the cluster; optional.
+	Clock *clock.Clock
 
 	epoch uint64        // no epoch is below; the time in Unix milliseconds by default
 	every time.Duration // between renewals; tests make it small
@@ -37,6 +41,9 @@ func (o *Options) defaults() {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.New()
 	}
 	if o.epoch == 0 { // new even where the stream was lost
 		o.epoch = uint64(max(time.Now().UnixMilli(), 1))

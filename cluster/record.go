@@ -30,6 +30,11 @@ type Record struct {
 	// which the newest can be derived.
 	Keys map[string]string `json:"keys,omitempty"`
 	By   string            `json:"by,omitempty"` // id of the bridge that declared it dead
+	// Calendar is the time by the clock of the node's machine, and Time that of the
+	// cluster as it knows it, when the record was written; Unix milliseconds, 0 for
+	// unknown.
+	Calendar int64 `json:"calendar,omitempty"`
+	Time     int64 `json:"time,omitempty"`
 	Member
 }
 

@@ -45,14 +45,17 @@ type Keyring struct {
 	aged    func(key *Key, under *pepper, mac []byte) // called with keys of older peppers, and their MACs under the newest; optional
 }
 
+// NewPepper is the content of a new [PepperFile].
+func NewPepper() []byte {
+	pepper := make([]byte, pepperBytes)
+	_, _ = rand.Read(pepper) // never fails
+	return pepper
+}
+
 // OpenKeyring opens the keyring of the bridge whose data folder is dir. The
 // pepper that makes stolen MACs useless is a file of its own there.
 func OpenKeyring(dir string, keys records.Table[Key]) (*Keyring, error) {
-	pepper, err := keyfile.ReadOrMake(filepath.Join(dir, PepperFile), func() []byte {
-		pepper := make([]byte, pepperBytes)
-		_, _ = rand.Read(pepper) // never fails
-		return pepper
-	})
+	pepper, err := keyfile.ReadOrMake(filepath.Join(dir, PepperFile), NewPepper)
 	if err != nil {
 		return nil, fmt.Errorf("open the pepper: %w", err)
 	}

@@ -183,7 +183,7 @@ func TestABridgeThatDoesNotFitDoesNotStart(t *testing.T) {
 		change func(*app.Config)
 		says   []string
 	}{
-		"other keys":     {beside(t, url, "b", nil), []string{`"a"`, "pepper", "ca.key", "seal.key", "copy them"}},
+		"other keys":     {beside(t, url, "b", nil), []string{`"a"`, "ca.key, pepper, seal.key in the data folder differ", "copy ca.key, pepper, seal.key from that bridge"}},
 		"other working":  {func(c *app.Config) { beside(t, url, "b", a)(c); c.Cluster.Working = "one" }, []string{`cluster.working is "all" there and "one" here`}},
 		"other replicas": {func(c *app.Config) { beside(t, url, "b", a)(c); c.NATS.Replicas = 3 }, []string{`nats.replicas is "1" there and "3" here`}},
 	} {

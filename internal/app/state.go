@@ -40,7 +40,7 @@ func openState(ctx context.Context, config Config, o options, life *lifecycle.Li
 		return nil, err
 	}
 	stored, err := storage.Open(ctx, storage.Options{
-		Config: config, Version: base.version, Newer: base.newer, Log: base.log, Metrics: base.metrics, Life: life,
+		Config: config, Version: base.version, Newer: base.newer, Clock: base.clock, Log: base.log, Metrics: base.metrics, Life: life,
 		Full: disk.Check, Budget: quotas.Records(), Waiting: entrance.waits, Serving: entrance.sockets.Resume,
 	})
 	if err != nil {

@@ -16,7 +16,9 @@
 //     lasted for [Hold].
 //
 // A duration that has to outlive the process is stored as the time of the
-// calendar at which it ends, see [Clock.Wall] and [Clock.FromWall].
+// calendar at which it ends, see [Clock.Wall] and [Clock.FromWall]. One that another
+// process may read is stored by the time that both agree on, see [Clock.Common] and
+// [Clock.FromCommon].
 package clock
 
 import (
@@ -41,6 +43,8 @@ type Clock struct {
 
 	advanced atomic.Int64 // by Advance, nanoseconds
 	stepped  atomic.Int64 // by Step, nanoseconds
+
+	agreed atomic.Pointer[time.Duration] // how far the common time is ahead of the steady one; nil: it is the calendar
 
 	mu      sync.Mutex
 	believe time.Duration // how far Settled is from the steady time
@@ -102,6 +106,30 @@ func (c *Clock) Wall(steady int64) time.Time {
 func (c *Clock) FromWall(deadline time.Time, longest time.Duration) int64 {
 	return c.Steady() + int64(min(deadline.Sub(c.Now()), longest))
 }
+
+// Common is the time of the bridges of a cluster at a steady time: the form in which a
+// deadline is stored that another bridge may read. Without a cluster it is
+// [Clock.Wall].
+func (c *Clock) Common(steady int64) time.Time {
+	if agreed := c.agreed.Load(); agreed != nil {
+		return time.Unix(0, steady).Add(*agreed)
+	}
+	return c.Wall(steady)
+}
+
+// FromCommon is [Clock.FromWall] for a deadline that [Clock.Common] made, here or at
+// another bridge.
+func (c *Clock) FromCommon(deadline time.Time, longest time.Duration) int64 {
+	if agreed := c.agreed.Load(); agreed != nil {
+		steady := c.Steady()
+		return steady + int64(min(deadline.Sub(time.Unix(0, steady).Add(*agreed)), longest))
+	}
+	return c.FromWall(deadline, longest)
+}
+
+// Agree sets how far the time of the bridges of a cluster is ahead of the steady time of
+// this process. It may be set again.
+func (c *Clock) Agree(ahead time.Duration) { c.agreed.Store(&ahead) }
 
 // Advance lets time pass at once, for tests: by both the calendar and the
 // steady clock.

@@ -61,7 +61,8 @@ func (s *Server) Check() error {
 // files had failed.
 func (s *Server) Reopened() int64 { return s.reopened.Load() }
 
-// Failed yields why an embedded server whose files have failed cannot be opened
+// Failed yields why a connection to an external NATS will not come back, or an embedded
+// server whose files have failed cannot be opened
 // anew, when that is so: another process may.
 func (s *Server) Failed() <-chan error { return s.failed }
 

@@ -54,7 +54,9 @@ func Connect(o ExternalOptions) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "aibridge"
 	}
+	failed := make(chan error, 1)
 	opts := append(connOptions(o.Log, o.Name),
+		nats.ClosedHandler(func(conn *nats.Conn) { closedByServer(conn.LastError(), failed) }),
 		// A server that is frozen is noticed before the others take this bridge
 		// for dead, which is after three seconds.
 		nats.Timeout(2*time.Second),
@@ -82,7 +84,24 @@ func Connect(o ExternalOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w", Redact(o.URL), err)
 	}
-	return &Server{state: conn, flow: conn, log: o.Log, failed: make(chan error, 1)}, nil
+	return &Server{state: conn, flow: conn, log: o.Log, failed: failed}, nil
+}
+
+// closedByServer reports why the connection will not come back. It is nil where this
+// process has closed it.
+func closedByServer(err error, failed chan<- error) {
+	if err == nil {
+		return
+	}
+	if strings.Contains(strings.ToLower(err.Error()), "maximum payload violation") {
+		err = fmt.Errorf("NATS has closed the connection of this bridge: max_payload of its servers was lowered, while the bridge ran, below a message that it had to store; started again, the bridge knows the new limit (%w)", err)
+	} else {
+		err = fmt.Errorf("NATS has closed the connection of this bridge: %w", err)
+	}
+	select {
+	case failed <- err:
+	default: // one reason will do
+	}
 }
 
 // dialAttempts bounds how often a client connects to a server that pings it.

@@ -156,3 +156,48 @@ func TestAnErrorNamesTheServersWithoutPasswords(t *testing.T) {
 		}
 	}
 }
+
+// TestAConnectionThatNATSHasClosedSaysWhy lowers max_payload, and sends what was allowed
+// before.
+func TestAConnectionThatNATSHasClosedSaysWhy(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, MaxPayload: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer srv.WaitForShutdown()
+	defer srv.Shutdown()
+	if !srv.ReadyForConnections(eventually.Patience) {
+		t.Fatal("NATS does not come up")
+	}
+	s, err := Connect(ExternalOptions{URL: srv.ClientURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lower := server.Options{Host: "127.0.0.1", Port: srv.Addr().(*net.TCPAddr).Port, NoSigs: true, NoLog: true, MaxPayload: 1 << 10}
+	if err := srv.ReloadOptions(&lower); err != nil {
+		t.Fatal(err)
+	}
+	// A larger one would be reset while it is sent: the client connects again then, and
+	// knows the limit.
+	if err := s.State().Publish("x", make([]byte, 1<<10+1)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-s.Failed():
+		if !strings.Contains(err.Error(), "max_payload of its servers was lowered") {
+			t.Errorf("it says %v", err)
+		}
+	case <-time.After(eventually.Patience):
+		t.Error("it says nothing")
+	}
+}
+
+// TestAConnectionThatIsClosedHereHasNotFailed closes it as at the end of a bridge.
+func TestAConnectionThatIsClosedHereHasNotFailed(t *testing.T) {
+	failed := make(chan error, 1)
+	if closedByServer(nil, failed); len(failed) > 0 {
+		t.Errorf("it failed with %v", <-failed)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/keyfile"
 	"github.com/aibridge/aibridge/security/masterkey"
@@ -56,7 +58,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	agree := c.Cluster.Agreement()
 	agree["nats.replicas"] = strconv.Itoa(c.Replicas())
 	identity := cluster.Options{
-		ID: c.ID, Version: o.Version, Newer: o.Newer, Working: cluster.Working(c.Cluster.Working), Log: o.Log, Agree: agree, Keeps: c.Cluster.Keeps(),
+		ID: c.ID, Version: o.Version, Newer: o.Newer, Working: cluster.Working(c.Cluster.Working), Log: o.Log, Agree: agree, Keeps: c.Cluster.Keeps(), Clock: o.Clock,
 		Waiting: func(reason string) {
 			o.Waiting(reason)
 			o.Log.InfoContext(ctx, "waiting as a standby: another bridge serves the same root on the same NATS", "root", c.Root, "why", reason)
@@ -72,6 +74,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	if identity.Keys, err = Fingerprints(c); err != nil {
 		return nil, err
 	}
+	pepper := o.firstPepper(identity.Keys)
 	if err := o.checkPayload(nats); err != nil {
 		return nil, err
 	}
@@ -91,9 +94,27 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 		return nil, err
 	}
 	o.Life.Add("membership", func(ctx context.Context) error { o.leave(ctx, m); return nil })
+	if pepper != nil {
+		if err := keyfile.Write(filepath.Join(c.Data, security.PepperFile), pepper); err != nil {
+			return nil, fmt.Errorf("write the pepper: %w", err)
+		}
+	}
 	o.Metrics.MustRegister(m.Metrics()...)
 	o.Log.InfoContext(ctx, "this bridge is one that serves", "root", c.Root, "epoch", m.Self().Epoch, "members", len(m.Members()))
 	return m, o.copiesRefused(records.Adjust(ctx))
+}
+
+// firstPepper makes a pepper, and adds its fingerprint to those of the secrets, for a
+// bridge without one that works beside others; else it is nil. Several such bridges that
+// start together differ from the first record on, so that the first to join goes on and
+// the others do not start. It becomes a file once this bridge has joined.
+func (o *Options) firstPepper(keys map[string]string) []byte {
+	if keys[security.PepperFile] != "" || o.Config.Cluster.Working != string(cluster.All) {
+		return nil
+	}
+	pepper := security.NewPepper()
+	keys[security.PepperFile] = keyfile.Fingerprint(security.PepperFile, pepper)
+	return pepper
 }
 
 // copiesRefused is the error, with the remedy, where NATS cannot keep as many copies as
@@ -154,14 +175,47 @@ const leastPayload = 256 << 10
 
 // checkPayload compares the largest message of NATS with the largest packet of clients.
 func (o *Options) checkPayload(nats *natsd.Server) error {
-	most, needed := nats.State().MaxPayload(), int64(o.Config.Limits.Payload)+64<<10
-	if most >= needed {
+	most := nats.State().MaxPayload()
+	if err := smallPayload(&o.Config, most); err != nil {
+		return err
+	}
+	warnOfPayload(&o.Config, most, o.Log)
+	return nil
+}
+
+// smallPayload is the error of a bridge that works with others on a NATS that does not
+// take their messages.
+func smallPayload(c *config.Config, most int64) error {
+	if c.Cluster.Working != string(cluster.All) || most >= leastPayload {
 		return nil
 	}
-	if o.Config.Cluster.Working == string(cluster.All) && most < leastPayload {
-		return fmt.Errorf("NATS takes messages of up to %d bytes, and bridges that work together need %d: raise max_payload of its servers, best to 8MB", most, leastPayload)
+	return fmt.Errorf("NATS takes messages of up to %d bytes, and bridges that work together need %d: raise max_payload of its servers, best to 8MB", most, leastPayload)
+}
+
+func warnOfPayload(c *config.Config, most int64, log *slog.Logger) {
+	if most >= int64(c.Limits.Payload)+64<<10 {
+		return
 	}
-	o.Log.Warn("NATS takes smaller messages than clients may send: requests close to the limit may be refused with 1004; raise max_payload of its servers, best to 8MB, or lower limits.payload",
-		"max_payload", most, "limits.payload", o.Config.Limits.Payload)
+	log.Warn("NATS takes smaller messages than clients may send: requests close to the limit may be refused with 1004; raise max_payload of its servers, best to 8MB, or lower limits.payload",
+		"max_payload", most, "limits.payload", c.Limits.Payload)
+}
+
+// checkPayload repeats the check of the start: max_payload may be another one since the
+// connection to NATS came back.
+func (s *Storage) checkPayload() error {
+	if !s.config.Shared() {
+		return nil
+	}
+	most := s.NATS.State().MaxPayload()
+	err := smallPayload(&s.config, most)
+	if s.payload.Swap(most) != most {
+		if err != nil {
+			s.log.Error("the bridge is not ready", "error", err)
+		}
+		warnOfPayload(&s.config, most, s.log)
+	}
+	if err != nil {
+		return protocol.Wrap(protocol.StoreUnavailable, err, err.Error())
+	}
 	return nil
 }

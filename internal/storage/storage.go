@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/status"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/internal/lifecycle"
@@ -27,6 +29,7 @@ type Options struct {
 	Config  config.Config
 	Version string // of the program
 	Newer   int    // see [cluster.Options]
+	Clock   *clock.Clock
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Life    *lifecycle.Lifecycle // gets everything that has to be closed
@@ -48,7 +51,9 @@ type Storage struct {
 	Evidence *evidence.Log // claims and entries of the audit trail
 	Claims   commands.Claims
 
-	log *slog.Logger
+	config  config.Config
+	payload atomic.Int64 // the largest message of NATS, as last seen
+	log     *slog.Logger
 }
 
 // Open opens the stored state of the bridge. It waits for NATS, and as a standby
@@ -73,7 +78,8 @@ func Open(ctx context.Context, o Options) (*Storage, error) {
 	if err := o.Serving(ctx); err != nil {
 		return nil, err
 	}
-	s := &Storage{NATS: nats, Members: members, log: o.Log}
+	s := &Storage{NATS: nats, Members: members, config: o.Config, log: o.Log}
+	s.payload.Store(nats.State().MaxPayload())
 	return s, s.open(ctx, o)
 }
 
@@ -176,5 +182,5 @@ func (s *Storage) checkNATS() error {
 		return protocol.Wrap(protocol.StoreUnavailable, err,
 			"the state is not stored: the disk fails, or has no room; what changes something is refused until it is opened anew")
 	}
-	return nil
+	return s.checkPayload()
 }

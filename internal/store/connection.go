@@ -164,5 +164,6 @@ func unanswered(err error, sent string) error {
 
 // isUnsent reports whether a request that failed has reached nobody.
 func isUnsent(err error) bool {
-	return errors.Is(err, errNotConnected) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrNoResponders)
+	return errors.Is(err, errNotConnected) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, nats.ErrMaxPayload)
 }

@@ -543,7 +543,7 @@ func TestWhatIsTrimmedWhileALogIsReadIsNotMissing(t *testing.T) {
 	j := journal(t, n)
 	loaded(t, j)
 	l := &j.entries
-	l.room = 1
+	l.most = 1
 	for _, entry := range []string{"a", "long", "b", "c"} { // at 1, 2 to 5, 6 and 7
 		write(t, j, entry)
 	}

@@ -27,7 +27,8 @@ type recordLog struct {
 	stream  string
 	subject string
 	writer  []byte // the writer's id, in every message
-	room    int    // how much of a record fits into a message
+	most    int    // bytes of a record that go into a message at most
+	room    int    // how many do of the record that is being appended
 
 	last  uint64 // sequence of the last message in the stream, as far as known
 	doubt []byte // a record whose append failed, and which may be stored all the same
@@ -62,7 +63,6 @@ const (
 const maxMessage = 1 << 20
 
 func newRecordLog(s *Store, stream, subject string) recordLog {
-	const headers = 1 << 10 // are enough
 	id := nuid.Next()
 	return recordLog{
 		store:   s,
@@ -72,8 +72,16 @@ func newRecordLog(s *Store, stream, subject string) recordLog {
 		writer:  []byte(id[len(id)-writerSize:]),
 		reach:   new(reach),
 		taken:   s.fence,
-		room:    max(min(maxMessage, int(s.flow.conn.MaxPayload())-headers)-partHead, partHead),
+		most:    maxMessage - partHead,
+		room:    roomOf(s.flow, maxMessage-partHead),
 	}
+}
+
+// roomOf is how much of a record goes into a message as NATS takes them now, and most at
+// most: max_payload may change while servers run.
+func roomOf(nc *connection, most int) int {
+	const headers = 1 << 10 // are enough
+	return min(most, max(int(nc.conn.MaxPayload())-headers-partHead, partHead))
 }
 
 // append stores a record and returns the sequence of its first message. After
@@ -89,6 +97,9 @@ func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err 
 			if sent, err = l.settle(ctx, body); err != nil {
 				return 0, err
 			}
+		}
+		if room := roomOf(l.nc, l.most); room != l.room { // the parts are others: readers pass over those that are there
+			l.room, sent = room, 0
 		}
 		if first, err = l.send(ctx, body, sent); !errors.Is(err, errConflict) {
 			return first, err

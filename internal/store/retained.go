@@ -58,7 +58,8 @@ func (s *Store) OpenRetained(ctx context.Context) (*RetainedLog, error) {
 }
 
 // Put stores values, or that they are gone. It returns the position of each in
-// the stream, in their order; after an error some may be stored.
+// the stream, in their order, and 0 for one that is not stored, because it is an earlier
+// one, or too large by now; after an error some may be stored.
 func (l *RetainedLog) Put(ctx context.Context, values []broker.RetainedValue) ([]uint64, error) {
 	positions, errs := make([]uint64, len(values)), make([]error, len(values))
 	var wait sync.WaitGroup
@@ -100,7 +101,11 @@ func (l *RetainedLog) put(ctx context.Context, v *broker.RetainedValue) (uint64,
 		ack, err = storeMessage(ctx, l.store.flow, msg)
 		return err
 	})
-	if v.Earlier && errors.Is(err, errConflict) {
+	switch {
+	case v.Earlier && errors.Is(err, errConflict):
+		return 0, nil
+	case errors.Is(err, nats.ErrMaxPayload): // which was lowered since the message was taken: again and again is no use
+		l.store.log.Error("a retained message is larger than NATS takes by now, and only this bridge has it", "key", v.Key, "bytes", len(msg.Data), "max_payload", l.store.flow.conn.MaxPayload())
 		return 0, nil
 	}
 	return ack.Sequence, err

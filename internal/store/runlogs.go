@@ -26,17 +26,15 @@ type RunLogs struct {
 	stream  string
 	subject string
 	writer  []byte // of this process's messages
-	room    int    // how much of a record fits into a message
+	most    int    // bytes of a record that go into a message at most
 }
 
 // OpenRunLogs makes the stream if it is missing.
 func (s *Store) OpenRunLogs(ctx context.Context) (*RunLogs, error) {
-	const headers = 1 << 10 // are enough
 	id := nuid.Next()
 	l := &RunLogs{
 		store: s, stream: s.options.Prefix + "-runs", subject: s.options.Prefix + ".runs.",
-		writer: []byte(id[len(id)-writerSize:]),
-		room:   min(maxMessage, int(s.state.conn.MaxPayload())-headers) - partHead,
+		writer: []byte(id[len(id)-writerSize:]), most: maxMessage - partHead,
 	}
 	return l, s.makeStream(ctx, s.state, jetstream.StreamConfig{
 		Name:        l.stream,
@@ -60,21 +58,21 @@ func (l *RunLogs) Append(ctx context.Context, run string, last uint64, record []
 	if err := l.store.usable(ctx); err != nil {
 		return 0, err
 	}
-	for at := 0; ; at += l.room {
-		next, err := l.put(ctx, run, last, l.part(record, at))
+	for at := 0; ; {
+		next, took, err := l.put(ctx, run, last, record, at)
 		if err != nil {
 			return 0, err
 		}
-		last = next
-		if at+l.room >= len(record) {
+		if last, at = next, at+took; at >= len(record) {
 			return last, nil
 		}
 	}
 }
 
-// part is the message with the part of a record that begins at a byte.
-func (l *RunLogs) part(record []byte, at int) []byte {
-	end := min(at+l.room, len(record))
+// part is the message with the part of a record that begins at a byte and is as long as
+// told.
+func (l *RunLogs) part(record []byte, at, length int) []byte {
+	end := at + length
 	kind := partMiddle
 	switch {
 	case at == 0 && end == len(record):
@@ -84,33 +82,37 @@ func (l *RunLogs) part(record []byte, at int) []byte {
 	case end == len(record):
 		kind = partLast
 	}
-	part := append(make([]byte, 0, partHead+end-at), kind)
+	part := append(make([]byte, 0, partHead+length), kind)
 	return append(append(part, l.writer...), record[at:end]...)
 }
 
-// put stores one message. One that is there already, because its confirmation was
-// lost, is not stored again.
-func (l *RunLogs) put(ctx context.Context, run string, last uint64, part []byte) (uint64, error) {
+// put stores one message with what fits of a record from a byte on, and returns how much
+// that is. One that is there already, because its confirmation was lost, is not stored
+// again, also if another length fits by now.
+func (l *RunLogs) put(ctx context.Context, run string, last uint64, record []byte, at int) (seq uint64, took int, err error) {
 	for range writeAttempts {
-		seq, err := l.publish(ctx, run, last, part)
+		took = min(roomOf(l.store.state, l.most), len(record)-at)
+		seq, err := l.publish(ctx, run, last, l.part(record, at, took))
 		if !errors.Is(err, errConflict) {
-			return seq, err
+			return seq, took, err
 		}
 		m, err := nextMessage(ctx, l.store.state, l.stream, l.of(run), last+1)
 		switch {
 		case err != nil:
-			return 0, unavailable(err)
+			return 0, 0, unavailable(err)
 		case m == nil: // the end has changed, and nothing is behind it: it was purged, or an append is under way
 			if seq, err := l.last(ctx, run); err != nil || seq != last {
-				return 0, errors.Join(err, taken(run))
+				return 0, 0, errors.Join(err, taken(run))
 			}
 			continue
-		case bytes.Equal(m.Data, part):
-			return m.Sequence, nil
 		}
-		return 0, taken(run)
+		took = len(m.Data) - partHead
+		if took >= 0 && took <= len(record)-at && bytes.Equal(m.Data, l.part(record, at, took)) {
+			return m.Sequence, took, nil
+		}
+		return 0, 0, taken(run)
 	}
-	return 0, protocol.Errorf(protocol.StoreUnavailable, "the log of a run is being written by others")
+	return 0, 0, protocol.Errorf(protocol.StoreUnavailable, "the log of a run is being written by others")
 }
 
 func taken(run string) error {

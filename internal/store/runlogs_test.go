@@ -31,7 +31,7 @@ func TestALogOfARunIsReadAsItWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.room = 1000
+	l.most = 1000
 	random := rand.NewChaCha8([32]byte{})
 	want := map[string][][]byte{}
 	last, before := map[string]uint64{}, map[string]uint64{}
@@ -79,7 +79,7 @@ func TestALogOfARunIsWrittenByOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.room = 10
+		l.most = 10
 		return l
 	}
 	one, other := open(), open()
@@ -100,7 +100,7 @@ func TestALogOfARunIsWrittenByOne(t *testing.T) {
 		wantCode(t, err, protocol.RevisionConflict)
 	}
 	// A record whose writing is interrupted counts for nothing.
-	if _, err := one.put(t.Context(), "r", taken, one.part(long, 0)); err != nil {
+	if _, _, err := one.put(t.Context(), "r", taken, long, 0); err != nil {
 		t.Fatal(err)
 	}
 	got, end := readLog(t, other, "r")

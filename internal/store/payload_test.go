@@ -1,0 +1,117 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/natsd"
+)
+
+// takes has a server take messages of so many bytes, as after a change of its
+// configuration, and a connection learn it.
+func (n *natsServer) takes(t *testing.T, conn *nats.Conn, bytes int32) {
+	t.Helper()
+	err := n.ReloadOptions(&server.Options{
+		Host: "127.0.0.1", Port: n.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: n.dir, MaxPayload: bytes,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Holds(t, "the connection knows the new limit", func() bool { return conn.IsConnected() && conn.MaxPayload() == int64(bytes) })
+}
+
+// TestLogsGoOnWhenNATSTakesSmallerMessages lowers max_payload below what a record took in
+// one message, and raises it again.
+func TestLogsGoOnWhenNATSTakesSmallerMessages(t *testing.T) {
+	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
+	s := n.member(t, "a")
+	j, err := s.OpenJournal(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded(t, j)
+	runs, err := s.OpenRunLogs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want [][]byte
+	var last uint64
+	for i, limit := range []int32{natsd.MaxPayload, 64 << 10, 1 << 20} {
+		n.takes(t, s.flow.conn, limit)
+		record := bytes.Repeat(fmt.Append(nil, i), 300<<10)
+		want = append(want, record)
+		write(t, j, string(record))
+		if last, err = runs.Append(t.Context(), "r", last, record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := readLog(t, runs, "r"); len(got) != len(want) {
+		t.Errorf("%d records of the run, want %d", len(got), len(want))
+	}
+	var got [][]byte
+	if err := j.entries.read(t.Context(), func(r record) error { got = append(got, bytes.Clone(r.body)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range want {
+		found := false
+		for _, body := range got {
+			found = found || bytes.Contains(body, record)
+		}
+		if !found {
+			t.Errorf("the journal lacks the record of %c", record[0])
+		}
+	}
+}
+
+// TestARecordOfARunIsFoundInPartsOfAnotherLength repeats an append whose beginning was
+// stored when NATS took other messages.
+func TestARecordOfARunIsFoundInPartsOfAnotherLength(t *testing.T) {
+	s, _ := fresh(t)
+	l, err := s.OpenRunLogs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := []byte("in parts of four, then of ten")
+	l.most = 4
+	first, took, err := l.put(t.Context(), "r", 0, record, 0)
+	if err != nil || took != 4 {
+		t.Fatalf("%d bytes, %v", took, err)
+	}
+	if _, _, err := l.put(t.Context(), "r", first, record, took); err != nil {
+		t.Fatal(err)
+	}
+	l.most = 10
+	if _, err := l.Append(t.Context(), "r", 0, record); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := readLog(t, l, "r"); len(got) != 1 || !bytes.Equal(got[0], record) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestARetainedMessageThatBecameTooLargeHoldsUpNoOthers lowers max_payload after a
+// message was taken.
+func TestARetainedMessageThatBecameTooLargeHoldsUpNoOthers(t *testing.T) {
+	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
+	s := n.member(t, "a")
+	l, err := s.OpenRetained(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.takes(t, s.flow.conn, 64<<10)
+	positions, err := l.Put(t.Context(), []broker.RetainedValue{
+		{Key: "large", Value: make([]byte, 100<<10)}, {Key: "small", Value: []byte("x")},
+	})
+	if err != nil || positions[0] != 0 || positions[1] == 0 {
+		t.Errorf("they are at %v, %v", positions, err)
+	}
+}
