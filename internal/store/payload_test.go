@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/eventually"
@@ -14,19 +13,27 @@ import (
 )
 
 // takes has a server take messages of so many bytes, as after a change of its
-// configuration, and a connection learn it.
-func (n *natsServer) takes(t *testing.T, conn *nats.Conn, bytes int32) {
+// configuration, and a store learn it.
+func (n *natsServer) takes(t *testing.T, s *Store, bytes int32) {
 	t.Helper()
+	before := map[*connection]*connectedSpan{s.state: s.state.current(), s.flow: s.flow.current()}
 	err := n.ReloadOptions(&server.Options{
 		Host: "127.0.0.1", Port: n.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: n.dir, MaxPayload: bytes,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.ForceReconnect(); err != nil {
+	if err := s.flow.conn.ForceReconnect(); err != nil { // which is that of the state, too
 		t.Fatal(err)
 	}
-	eventually.Holds(t, "the connection knows the new limit", func() bool { return conn.IsConnected() && conn.MaxPayload() == int64(bytes) })
+	eventually.Holds(t, "the store is connected anew", func() bool {
+		for c, span := range before {
+			if c.current() == span || !c.current().isUp() || c.conn.MaxPayload() != int64(bytes) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // TestLogsGoOnWhenNATSTakesSmallerMessages lowers max_payload below what a record took in
@@ -46,7 +53,7 @@ func TestLogsGoOnWhenNATSTakesSmallerMessages(t *testing.T) {
 	var want [][]byte
 	var last uint64
 	for i, limit := range []int32{natsd.MaxPayload, 64 << 10, 1 << 20} {
-		n.takes(t, s.flow.conn, limit)
+		n.takes(t, s, limit)
 		record := bytes.Repeat(fmt.Append(nil, i), 300<<10)
 		want = append(want, record)
 		write(t, j, string(record))
@@ -107,7 +114,7 @@ func TestARetainedMessageThatBecameTooLargeHoldsUpNoOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.takes(t, s.flow.conn, 64<<10)
+	n.takes(t, s, 64<<10)
 	positions, err := l.Put(t.Context(), []broker.RetainedValue{
 		{Key: "large", Value: make([]byte, 100<<10)}, {Key: "small", Value: []byte("x")},
 	})
