@@ -48,11 +48,12 @@ func TestPublishersHaveShares(t *testing.T) {
 			return v.Text
 		}
 		m := messageOf(q, &broker.Publication{Client: c, Message: protocol.Message{Topic: name, Payload: i.Payload}}, time.Now())
-		end, open := k.begin(m)
+		key := fmt.Sprint(table.Writes())
+		end, open := k.begin(key, m)
 		if !open {
 			t.Fatal("the keeper is closed")
 		}
-		k.store(fmt.Sprint(table.Writes()), m, end, func(v broker.Verdict) {
+		k.store(key, m, end, func(v broker.Verdict) {
 			if !v.Allowed() {
 				t.Errorf("%s is not stored: %+v", name, v)
 			}
@@ -110,4 +111,25 @@ func TestPublishersHaveShares(t *testing.T) {
 	if len(k.lines) != 0 || k.room.Lacks(partyOf("a", "red"), mostAllMessages/4, mostAllBytes/4) != "" {
 		t.Errorf("room is left taken: %v", k.lines)
 	}
+}
+
+// A publisher that is told that its message is stored may send the next one at once: it
+// takes its room once, not also that of a message that is being stored.
+func TestAStoredMessageTakesItsRoomOnce(t *testing.T) {
+	t.Parallel()
+	k := Open(Options{
+		Queues: settled(t, Queue{Name: "q", Topic: "q", Messages: 2, Share: 100}),
+		Table:  recordstest.New[Message](), Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+	})
+	q, a := k.queues["q"], publisher("a", "red")
+	m := messageOf(q, &broker.Publication{Client: a, Message: protocol.Message{Topic: "q"}}, time.Now())
+	end, _ := k.begin("1", m)
+	k.store("1", m, end, func(v broker.Verdict) {
+		if !v.Allowed() {
+			t.Errorf("it is not stored: %+v", v)
+		}
+		if v := k.admit(q, &broker.Inspection{Client: a, Topic: "q"}); !v.Allowed() {
+			t.Errorf("the next one is refused: %s", v.Text)
+		}
+	})
 }

@@ -23,7 +23,7 @@ func TestAMessageWaitsForTheStore(t *testing.T) {
 		table := recordstest.New[Message]()
 		k := open(t, newDesk("nothing"), table, Queue{Name: "q", Topic: "#"})
 		m := &Message{Queue: "q", Space: "home", At: 1, Until: time.Now().Add(time.Hour).UnixNano(), Topic: "t"}
-		end, _ := k.begin(m)
+		end, _ := k.begin("1", m)
 		table.BreakNext(5)
 		k.store("1", m, end, func(v broker.Verdict) {
 			if !v.Allowed() {
@@ -85,7 +85,7 @@ func TestAMessageThatIsDoneIsNotStoredAgain(t *testing.T) {
 				}
 			}
 			m := &Message{Queue: "q", Space: "home", At: 2, Until: until, Topic: "t"}
-			end, _ := k.begin(m)
+			end, _ := k.begin("1", m)
 			k.store("1", m, end, func(v broker.Verdict) {
 				if !v.Allowed() {
 					t.Errorf("it is refused: %+v", v)

@@ -149,7 +149,7 @@ func (k *Keeper) note(key string, old, now *Message) {
 // change changes a line; mu is held.
 func (k *Keeper) change(l *line, do func(*line)) {
 	do(l)
-	if len(l.entries)+l.coming == 0 {
+	if len(l.entries)+len(l.coming) == 0 {
 		delete(k.lines, lineKey{l.queue.Name, l.space})
 	}
 }
@@ -181,7 +181,7 @@ func (k *Keeper) take(q *Queue, p *broker.Publication) {
 		p.Hold()(broker.Verdict{Reason: implementation, Text: "no key for the message"})
 		return
 	}
-	end, open := k.begin(m)
+	end, open := k.begin(key.String(), m)
 	if !open {
 		p.Hold() // without an acknowledgement, so that the client sends it again
 		return
@@ -190,9 +190,9 @@ func (k *Keeper) take(q *Queue, p *broker.Publication) {
 	go k.store(key.String(), m, end, settle)
 }
 
-// begin counts a message that is about to be stored, until end is called; false once the
-// keeper is closed.
-func (k *Keeper) begin(m *Message) (end func(), open bool) {
+// begin reserves room for a message that is about to be stored, until it is there or end
+// is called; false once the keeper is closed.
+func (k *Keeper) begin(key string, m *Message) (end func(), open bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open {
@@ -200,19 +200,15 @@ func (k *Keeper) begin(m *Message) (end func(), open bool) {
 	}
 	k.working.Add(1)
 	k.storing++
-	l := k.line(m.Queue, m.Space)
-	what, _ := l.needs(m)
-	l.coming++
-	l.add(m.By, what)
+	k.line(m.Queue, m.Space).reserve(key, m)
 	return func() {
 		defer k.working.Done()
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.storing--
-		k.change(l, func(l *line) {
-			l.coming--
-			l.add(m.By, what.negative())
-		})
+		if l := k.lines[lineKey{m.Queue, m.Space}]; l != nil {
+			k.change(l, func(l *line) { l.release(key) })
+		}
 	}, true
 }
 

@@ -19,11 +19,17 @@ type line struct {
 	passed int
 	values map[string]*value // by topic, where only the newest message of each waits
 
-	in     load            // entries
-	coming int             // messages that are being stored
-	all    load            // both
-	of     map[string]load // of each publisher
-	room   *fair.Room      // of all lines, in which what the line has is counted
+	in     load                   // entries
+	coming map[string]reservation // of messages that are being stored, by key
+	all    load                   // both
+	of     map[string]load        // of each publisher
+	room   *fair.Room             // of all lines, in which what the line has is counted
+}
+
+// A reservation is room for a message that is being stored.
+type reservation struct {
+	by   string
+	load load
 }
 
 // A load is a number of messages, and their bytes.
@@ -55,6 +61,25 @@ func (l *line) add(by string, what load) {
 func (l *line) count(e *entry, what load) {
 	l.in = l.in.plus(what)
 	l.add(e.by, what)
+}
+
+// reserve counts a message that is being stored.
+func (l *line) reserve(key string, m *Message) {
+	if l.coming == nil {
+		l.coming = make(map[string]reservation)
+	}
+	own, _ := l.needs(m)
+	l.coming[key] = reservation{m.By, own}
+	l.add(m.By, own)
+}
+
+// release counts a message as one that is being stored no more: its entry is there, or
+// there will be none.
+func (l *line) release(key string) {
+	if r, there := l.coming[key]; there {
+		delete(l.coming, key)
+		l.add(r.by, r.load.negative())
+	}
 }
 
 // needs is what a message takes that is to come into the line, of the room of its
@@ -96,6 +121,7 @@ func (l *line) put(key string, m *Message) {
 	e := l.entries[key]
 	fresh := e == nil
 	if fresh {
+		l.release(key)
 		e = &entry{key: key, at: m.At}
 		l.entries[key] = e
 	} else if !e.outdated {

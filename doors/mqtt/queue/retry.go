@@ -114,7 +114,7 @@ func (k *Keeper) reviveAll(ctx context.Context, q *Queue, grave lineKey, keys []
 			lacking = text
 			continue
 		}
-		end, open := k.begin(&own)
+		end, open := k.begin(c.key, &own)
 		if !open {
 			err = protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down")
 			break

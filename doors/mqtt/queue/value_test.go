@@ -76,8 +76,9 @@ func TestANewerMessageTakesThePlaceOfOneThatIsLent(t *testing.T) {
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", LastValue: true, Deliveries: 1, DeadLetters: 8})
 		publish := func(n int64) {
 			m := valued(n)
-			end, _ := k.begin(m)
-			k.store(fmt.Sprint("k", n), m, end, func(v broker.Verdict) {
+			key := fmt.Sprint("k", n)
+			end, _ := k.begin(key, m)
+			k.store(key, m, end, func(v broker.Verdict) {
 				if !v.Allowed() {
 					t.Errorf("it is refused: %+v", v)
 				}
@@ -106,8 +107,9 @@ func TestADeadLetterOutlivesNewerMessages(t *testing.T) {
 		k := open(t, d, table, Queue{Name: "q", Topic: "#", LastValue: true, Deliveries: 1, DeadLetters: 8})
 		for n := range int64(2) {
 			m := valued(n + 1)
-			end, _ := k.begin(m)
-			k.store(fmt.Sprint("k", n), m, end, func(broker.Verdict) {})
+			key := fmt.Sprint("k", n)
+			end, _ := k.begin(key, m)
+			k.store(key, m, end, func(broker.Verdict) {})
 			d.next().done(broker.Abandoned)
 			synctest.Wait()
 		}
