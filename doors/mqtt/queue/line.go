@@ -155,6 +155,15 @@ func (l *line) enqueue(e *entry) {
 	}
 }
 
+// withdraw has a message wait to be given out no more.
+func (l *line) withdraw(e *entry) {
+	if e.queued {
+		heap.Remove(&l.waiting, e.place)
+		e.queued = false
+	}
+	delete(l.large, e)
+}
+
 func (l *line) remove(key string) {
 	e := l.entries[key]
 	if e == nil {
@@ -164,8 +173,7 @@ func (l *line) remove(key string) {
 		l.count(e, load{-1, -e.size})
 	}
 	delete(l.entries, key)
-	delete(l.large, e)
-	e.lent = true // so that nobody is given it who finds it waiting
+	l.withdraw(e)
 	if l.queue.LastValue {
 		l.leave(e)
 	}

@@ -39,7 +39,7 @@ func (l *line) enter(e *entry) {
 	}
 	l.count(older, load{-1, -older.size})
 	older.outdated = true
-	delete(l.large, older)
+	l.withdraw(older)
 	v.outdated[older] = true
 }
 

@@ -118,3 +118,27 @@ func TestADeadLetterOutlivesNewerMessages(t *testing.T) {
 		}
 	})
 }
+
+// The memory of what waits is that of what is there, also while nobody works: a message that
+// gave way to a newer one of its topic does not stay behind another topic's.
+func TestWhatGaveWayIsForgottenWithoutWorkers(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		table := recordstest.New[Message]()
+		k := open(t, newDesk("nothing"), table, Queue{Name: "q", Topic: "#", LastValue: true})
+		for n := range int64(100) {
+			m := valued(n + 1)
+			if n == 0 {
+				m.Topic = "first"
+			}
+			key := fmt.Sprint("k", n)
+			end, _ := k.begin(key, m)
+			k.store(key, m, end, func(broker.Verdict) {})
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l := k.lines[lineKey{"q", "home"}]; len(l.entries) != 2 || len(l.waiting) != 2 {
+			t.Errorf("of %d messages %d places are kept", len(l.entries), len(l.waiting))
+		}
+	})
+}
