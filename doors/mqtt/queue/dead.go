@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -51,18 +52,22 @@ func (k *Keeper) bury(ctx context.Context, key string, m *Message, revision uint
 	return nil
 }
 
-// makeRoom deletes dead letters while there are too many.
+// makeRoom deletes dead letters while there are too many. One that is put back into its
+// queue meanwhile stays.
 func (k *Keeper) makeRoom(ctx context.Context, grave *Queue, space protocol.SpaceID) {
 	for ctx.Err() == nil {
 		key := k.oldest(grave, space)
 		if key == "" {
 			return
 		}
-		switch err := k.Table.Delete(ctx, key, 0); protocol.CodeOf(err) {
-		case "":
+		m, revision, there := k.Table.Get(key)
+		if !there || m.Queue != grave.Name {
+			continue
+		}
+		err := k.Table.Delete(ctx, key, revision)
+		if err == nil {
 			k.displaced.Inc()
-		case protocol.NotFound:
-		default:
+		} else if !records.Raced(err) {
 			return // the next one that dies tries again
 		}
 	}

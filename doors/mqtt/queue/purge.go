@@ -38,7 +38,7 @@ func (k *Keeper) Purge(ctx context.Context, call *commands.Call, p PurgeParams) 
 	if err != nil {
 		return PurgeResult{}, err
 	}
-	removed, err := k.deleteAll(ctx, k.idle(key, p.By))
+	removed, err := k.deleteAll(ctx, key.queue, k.idle(key, p.By))
 	if removed == 0 && err != nil {
 		return PurgeResult{}, err
 	}
@@ -64,14 +64,15 @@ func (k *Keeper) idle(key lineKey, by By) (keys []string) {
 	return keys
 }
 
-// deleteAll deletes messages that no worker has taken meanwhile, and counts them.
-func (k *Keeper) deleteAll(ctx context.Context, keys []string) (removed int, err error) {
+// deleteAll deletes messages of a queue, and counts them: those that no worker has taken,
+// and that have not died or been put back, meanwhile.
+func (k *Keeper) deleteAll(ctx context.Context, queue string, keys []string) (removed int, err error) {
 	var batch writes
 	for _, key := range keys {
 		if ctx.Err() != nil {
 			break
 		}
-		if m, revision, there := k.Table.Get(key); there && m.With == "" {
+		if m, revision, there := k.Table.Get(key); there && m.Queue == queue && m.With == "" {
 			batch.do(func() error { return k.Table.Delete(ctx, key, revision) })
 		}
 	}

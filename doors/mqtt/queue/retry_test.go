@@ -1,14 +1,17 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/aibridge/aibridge/broker"
@@ -133,6 +136,60 @@ func TestChosenDeadLettersArePutBack(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// revived is a table that another bridge works on, too: it puts a dead letter back right
+// before that is read here.
+type revived struct {
+	*recordstest.Memory[Message]
+	read string // the key, "" for none
+}
+
+func (r *revived) Get(key string) (*Message, uint64, bool) {
+	if key == r.read {
+		r.read = ""
+		r.revive(key)
+	}
+	return r.Memory.Get(key)
+}
+
+func (r *revived) revive(key string) {
+	m, revision, _ := r.Memory.Get(key)
+	back := *m
+	back.Queue, back.Dead = "q", ""
+	_, _ = r.Update(context.Background(), key, &back, revision)
+}
+
+// A dead letter that is put back stays, although dead letters are purged at the same moment,
+// or there are too many of them.
+func TestADeadLetterThatIsPutBackIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(k *Keeper, table *revived) error{
+		"purge": func(k *Keeper, table *revived) error {
+			table.read = "k1"
+			_, err := k.Purge(t.Context(), operator("home"), PurgeParams{Chosen: Chosen{Queue: "q/dead"}})
+			return err
+		},
+		"too many": func(k *Keeper, table *revived) error {
+			table.Before(table.revive)
+			k.makeRoom(t.Context(), k.queues["q/dead"], "home")
+			return nil
+		},
+	} {
+		table := &revived{Memory: recordstest.New[Message]()}
+		for i := range int64(2) {
+			dies(t, table.Memory, fmt.Sprint("k", i+1), "home/agent/a", "t", i)
+		}
+		k := Open(Options{
+			Queues: settled(t, Queue{Name: "q", Topic: "#", DeadLetters: 1}), Table: table, Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+		})
+		if err := end(k, table); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := waiting(table.Memory, "q"); got != "k1 " {
+			t.Errorf("%s: %q are in the queue", name, got)
+		}
 	}
 }
 
