@@ -42,7 +42,7 @@ func (k *Keeper) bury(ctx context.Context, key string, m *Message, revision uint
 	}
 	now := time.Now()
 	own := *m
-	own.Queue, own.Dead, own.With = grave.Name, reason, ""
+	own.Queue, own.Dead, own.With, own.Came = grave.Name, reason, "", m.came()
 	own.At, own.Until, own.Expires = now.UnixNano(), now.Add(grave.life()).UnixNano(), 0
 	if _, err := k.Table.Update(ctx, key, &own, revision); err != nil {
 		return err

@@ -103,6 +103,7 @@ type entry struct {
 	key      string
 	topic    string // where only the newest message of each topic waits
 	at       int64
+	came     int64 // the time at which it was published, which stays
 	size     int
 	packet   int    // size of its packet, at most
 	by       string // its publisher
@@ -113,7 +114,10 @@ type entry struct {
 	outdated bool // not counted: a newer message of its topic has come
 }
 
-// before reports whether an entry came before another one.
+// older reports whether an entry was published before another one.
+func (e *entry) older(o *entry) bool { return e.came < o.came || e.came == o.came && e.key < o.key }
+
+// before reports whether an entry is given out before another one.
 func (e *entry) before(o *entry) bool { return e.at < o.at || e.at == o.at && e.key < o.key }
 
 // put takes in what the record of a message says by now.
@@ -122,7 +126,7 @@ func (l *line) put(key string, m *Message) {
 	fresh := e == nil
 	if fresh {
 		l.release(key)
-		e = &entry{key: key, at: m.At}
+		e = &entry{key: key, at: m.At, came: m.came()}
 		l.entries[key] = e
 	} else if !e.outdated {
 		l.count(e, load{-1, -e.size})

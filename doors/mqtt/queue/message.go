@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type Message struct {
 	With  string           `json:"with,omitempty"`  // the process of the bridge whose client has it, where several bridges work
 	Tries int              `json:"tries,omitempty"` // workers that had it and have not acknowledged it; counted where deliveries are bounded
 	Dead  string           `json:"dead,omitempty"`  // the reason for which it is a dead letter
+	Came  int64            `json:"came,omitempty"`  // nanoseconds of Unix time at which it was published, once it is or was a dead letter
 
 	Topic     string                  `json:"topic"`
 	Payload   []byte                  `json:"payload,omitempty"`
@@ -46,6 +48,10 @@ func messageOf(q *Queue, p *broker.Publication, now time.Time) *Message {
 	}
 	return m
 }
+
+// came is the time at which the message was published, in nanoseconds of Unix time. At is
+// another one once it has died, or was put back.
+func (m *Message) came() int64 { return cmp.Or(m.Came, m.At) }
 
 // party is the party whose room the message takes.
 func (m *Message) party() fair.Party { return partyOf(m.By, m.Space) }

@@ -87,11 +87,13 @@ func (k *Keeper) corpses(q *Queue, grave lineKey, keys []string) (found []corpse
 	if !q.LastValue {
 		return found
 	}
-	newest := make(map[string]string, len(found))
+	newest := make(map[string]corpse, len(found))
 	for _, c := range found {
-		newest[c.m.Topic] = c.key
+		if n, there := newest[c.m.Topic]; !there || n.m.came() <= c.m.came() {
+			newest[c.m.Topic] = c
+		}
 	}
-	return slices.DeleteFunc(found, func(c corpse) bool { return newest[c.m.Topic] != c.key })
+	return slices.DeleteFunc(found, func(c corpse) bool { return newest[c.m.Topic].key != c.key })
 }
 
 // reviveAll puts dead letters back, and counts them. lacking says in words whose room was
@@ -104,7 +106,7 @@ func (k *Keeper) reviveAll(ctx context.Context, q *Queue, grave lineKey, keys []
 			break
 		}
 		own := *c.m
-		own.Queue, own.Dead, own.Tries = q.Name, "", 0
+		own.Queue, own.Dead, own.Tries, own.Came = q.Name, "", 0, c.m.came()
 		own.At, own.Until = now.UnixNano()+int64(i), now.Add(q.life()).UnixNano()
 		if q.LastValue && k.waits(&own) {
 			continue

@@ -193,6 +193,37 @@ func TestADeadLetterThatIsPutBackIsNotDeleted(t *testing.T) {
 	}
 }
 
+// A message that was published before a dead letter of its topic was put back, and is stored
+// while that is, is the newer one.
+func TestADeadLetterTakesNoPlaceOfANewerMessage(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		d, table := newDesk("nothing"), recordstest.New[Message]()
+		k := open(t, d, table, Queue{Name: "q", Topic: "#", LastValue: true, DeadLetters: 8})
+		dies(t, table, "old", "home/agent/a", "t", time.Now().Add(-time.Hour).UnixNano())
+		now := time.Now()
+		newer := &Message{Queue: "q", Space: "home", By: "home/agent/a", At: now.UnixNano() - 1, Until: now.Add(time.Hour).UnixNano(), Topic: "t", Payload: []byte("new")}
+		table.Before(func(string) {
+			if _, err := table.CreateOnce(t.Context(), "new", newer); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := k.Retry(t.Context(), operator("home"), RetryParams{Chosen: Chosen{Queue: "q/dead"}}); err != nil {
+			t.Error(err)
+		}
+		workers := "$queue/q"
+		d.filter.Store(&workers)
+		l := d.next()
+		if string(l.Payload) != "new" {
+			t.Fatalf("%q is given out", l.Payload)
+		}
+		l.done(broker.Accepted)
+		if l = d.next(); l.Topic != "" || table.Len() != 0 {
+			t.Errorf("%q is given out, too; %d records are left", l.Payload, table.Len())
+		}
+	})
+}
+
 // A store that takes no writes is told.
 func TestDeadLettersStayIfTheStoreIsAway(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 // so a message whose storing was not confirmed can be stored again without a worker
 // having it twice. The newest one is given out once it is the only one; if it were
 // acknowledged before, an older one that a bridge had no time to delete would be the
-// newest for those that start later.
+// newest for those that start later. A dead letter that was put back is as old as it was.
 type value struct {
 	newest   *entry
 	outdated map[*entry]bool
@@ -27,20 +27,20 @@ func (l *line) enter(e *entry) {
 		v = &value{outdated: make(map[*entry]bool)}
 		l.values[e.topic] = v
 	}
-	older := v.newest
+	old := v.newest
 	switch {
-	case older == nil:
+	case old == nil:
 		v.newest = e
 		return
-	case e.before(older):
-		older = e
+	case e.older(old):
+		old = e
 	default:
 		v.newest = e
 	}
-	l.count(older, load{-1, -older.size})
-	older.outdated = true
-	l.withdraw(older)
-	v.outdated[older] = true
+	l.count(old, load{-1, -old.size})
+	old.outdated = true
+	l.withdraw(old)
+	v.outdated[old] = true
 }
 
 // leave has a message be one of its topic no more.
