@@ -22,9 +22,25 @@ func (n Names) Check(space protocol.SpaceID, id string, who *protocol.Principal)
 	case own != nil:
 		return protocol.Errorf(protocol.PermissionDenied, "the site %q registers names that begin with %q only", own.Name, own.Name+".").With("site", own.Name)
 	case slices.Contains(who.Roles, RoleSite):
-		return protocol.Errorf(protocol.PermissionDenied, "%q is none of the sites of this bridge: sites.have names them", who.ID)
+		return noSite(who)
 	}
 	return nil
+}
+
+// CheckSite is called before somebody names a thing that only a site has, for the site. The
+// error is 2003: nobody is taken for a site that is none, by whatever rights.
+func (n Names) CheckSite(space protocol.SpaceID, name string, who *protocol.Principal) error {
+	if err := n.Check(space, name, who); err != nil {
+		return err
+	}
+	if n.by(who) == nil {
+		return noSite(who)
+	}
+	return nil
+}
+
+func noSite(who *protocol.Principal) error {
+	return protocol.Errorf(protocol.PermissionDenied, "%q is none of the sites of this bridge: sites.have names them", who.ID)
 }
 
 // CheckSkill is called before a Cap is declared for a skill, and before a skill joins a

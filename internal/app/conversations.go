@@ -36,7 +36,7 @@ func newApprovals(s *state) (*approval.Service, error) {
 		MayDecide:       s.judge.MayDecide,
 		MayDecideOwn:    s.judge.MayDecideOwn,
 		MayDecideEdited: s.judge.MayDecideEdited,
-		MayName:         site.Names(s.config.Sites.Have).Check,
+		MayName:         site.Names(s.config.Sites.Have).CheckSite,
 		Grants:          s.credentials,
 		Check:           s.credentials.Check,
 		Publish:         s.clients.PublishApproval,

@@ -187,6 +187,7 @@ func TestASiteAsksUnderItsNameAlone(t *testing.T) {
 		"a device":           {device, "approval.request", request(free, "plant"), protocol.PermissionDenied},
 		"a key of no site":   {stray, "approval.request", request(free, "plant"), protocol.PermissionDenied},
 		"a person":           {a.person, "approval.request", request(free, "plant"), protocol.PermissionDenied},
+		"no site's name":     {a.person, "approval.request", request(free, "ship"), protocol.PermissionDenied},
 		"another's approval": {stray, "approval.close", fmt.Sprintf(`{"approval_id":%q}`, w.ID), protocol.NotFound},
 		"its own decision":   {a.key, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, w.ID, w.Nonce), protocol.PermissionDenied},
 		"a bad id":           {a.key, "approval.request", request("x", "plant"), protocol.InvalidParameter},

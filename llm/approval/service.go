@@ -29,8 +29,8 @@ type Options struct {
 	MayDecide       func(who *protocol.Principal, space protocol.SpaceID, id string) bool
 	MayDecideOwn    func(who *protocol.Principal) bool
 	MayDecideEdited func(who *protocol.Principal) bool
-	// MayName returns the error of a principal that may not name a thing of a site. Nil
-	// accepts all.
+	// MayName returns the error of a principal that is not the site which a name belongs to.
+	// Nil accepts all.
 	MayName func(space protocol.SpaceID, name string, who *protocol.Principal) error
 	Grants  grant.Authority // judges the credentials of votes; nil: votes count for ever
 	// Check returns the error of a credential that is not valid any more. Nil accepts
