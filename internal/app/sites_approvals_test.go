@@ -197,6 +197,12 @@ func TestASiteAsksUnderItsNameAlone(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, body, c.code)
 		}
 	}
+	if trail := a.centre.must("audit.query", `{"event":"approval.request","code":"ok"}`); strings.Contains(trail, w.ID) {
+		t.Errorf("the trail has every repeat of the question: %s", trail)
+	}
+	if trail := a.centre.must("audit.query", `{"event":"approval.requested"}`); !strings.Contains(trail, w.ID) {
+		t.Errorf("the trail has no question: %s", trail)
+	}
 	if list := a.approvals(a.centre, stray, "pending"); len(list) != 0 {
 		t.Errorf("another site sees %+v", list)
 	}

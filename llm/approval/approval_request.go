@@ -15,6 +15,7 @@ var approvalRequest = commands.Spec{
 	Summary: "Have the people of this bridge decide about a call that waits at a site of it; for sites. Once for each approval_id: repeated, it tells how the approval stands.",
 	Effect:  commands.Write,
 	Action:  "approval:request",
+	Routine: true, // it is repeated every two seconds; what comes of it is an event of its own in the audit trail
 	Errors:  []protocol.Code{protocol.AlreadyExists, protocol.LimitReached, protocol.PermissionDenied},
 	Example: `{"approval_id":"01980a3e-9f6b-7c54-8b1e-3f2d6a7c9e10.5d41402abc4b","site":"plant","tool":"door.open","arguments":{"id":7},"risk":"high","why":"it declares the risk \"high\"","asked_by":"operator/ann","expires_at":1793923200000}`,
 }
