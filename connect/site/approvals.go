@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -162,13 +163,15 @@ func (a *asked) follow(ctx context.Context, w *waiting, q *question, stands stan
 	case "pending":
 		return nil
 	case "approved":
-		if err := a.site.decide(ctx, w, "approve", stands); err != nil {
+		taken, err := a.site.decide(ctx, w, "approve", stands)
+		if err != nil {
 			return err
 		}
-		q.taken = true
-		return a.close(ctx, q.key, true)
+		q.taken = taken
+		return a.close(ctx, q.key, taken)
 	case "denied":
-		return a.site.decide(ctx, w, "deny", stands)
+		_, err := a.site.decide(ctx, w, "deny", stands)
+		return err
 	}
 	// It has ended there, and waits here again: its votes did not count any more.
 	if q.times < mostAsked {
@@ -205,7 +208,13 @@ func (a *asked) sweep(ctx context.Context, wait map[string]bool) error {
 				if first == "" || wait[first] {
 					continue
 				}
-				if err := a.close(ctx, left.ID, state == "approved"); passes(err) {
+				taken := false
+				if state == "approved" {
+					if taken, err = a.site.took(ctx, first); err != nil {
+						return err
+					}
+				}
+				if err := a.close(ctx, left.ID, taken); passes(err) {
 					return err
 				}
 			}
@@ -218,14 +227,17 @@ func (a *asked) sweep(ctx context.Context, wait map[string]bool) error {
 	return nil
 }
 
+// idLength is the length of the id of an approval, a UUID.
+const idLength = 36
+
 // firstKey is the key of an approval without the number of times that it was asked about, ""
 // of what is no such key.
 func firstKey(key string) string {
-	const id, hash = 36, 1 + 12
-	if len(key) < id+hash || key[id] != '.' {
+	const hash = 1 + 12
+	if len(key) < idLength+hash || key[idLength] != '.' {
 		return ""
 	}
-	return key[:id+hash]
+	return key[:idLength+hash]
 }
 
 // waiting lists the approvals of this bridge that the centre is asked about: those of
@@ -255,23 +267,52 @@ func (s *Site) waiting(ctx context.Context) ([]waiting, error) {
 	}
 }
 
-// decide decides about an approval of this bridge as the centre's people have. One that was
-// decided or changed here meanwhile stays as it is.
-func (s *Site) decide(ctx context.Context, w *waiting, decision string, stands standing) error {
+// decide decides about an approval of this bridge as the centre's people have, and reports
+// whether it has. One that was decided or changed here meanwhile stays as it is.
+func (s *Site) decide(ctx context.Context, w *waiting, decision string, stands standing) (done bool, err error) {
 	reason := stands.By + " at the centre"
 	if stands.Reason != "" {
 		reason += ": " + stands.Reason
 	}
-	var done struct{}
-	err := s.do(ctx, "approval.decide", map[string]any{"approval_id": w.ID, "nonce": w.Nonce, "decision": decision, "reason": cut(reason, maxReason)}, &done)
+	var decided struct{}
+	err = s.do(ctx, "approval.decide", map[string]any{"approval_id": w.ID, "nonce": w.Nonce, "decision": decision, "reason": cut(reason, maxReason)}, &decided)
 	switch protocol.CodeOf(err) {
 	case protocol.InvalidState, protocol.InvalidParameter, protocol.NotFound:
 		s.Stir()
-		return nil
+		return false, nil
 	case protocol.PermissionDenied:
-		return fmt.Errorf("the principal of sites.join may not decide about it: %w", err)
+		return false, fmt.Errorf("the principal of sites.join may not decide about it: %w", err)
 	}
-	return err
+	return err == nil, err
+}
+
+// took reports whether a decision of the centre was taken over by an earlier run: whether the
+// principal of sites.join has agreed to the call, which has not been denied or ended since.
+func (s *Site) took(ctx context.Context, first string) (bool, error) {
+	who, err := s.principal(ctx)
+	if err != nil {
+		return false, err
+	}
+	var here struct {
+		waiting
+		State string `json:"state"`
+		Votes []struct {
+			By string `json:"by"`
+		} `json:"votes"`
+	}
+	err = s.do(ctx, "approval.get", map[string]any{"approval_id": first[:idLength]}, &here)
+	switch {
+	case passes(err):
+		return false, err
+	case err != nil || here.key(0) != first || slices.Contains([]string{"denied", "expired", "withdrawn"}, here.State):
+		return false, nil
+	}
+	for _, vote := range here.Votes {
+		if vote.By == who.ID {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // cut shortens a text to so many bytes, between its characters.

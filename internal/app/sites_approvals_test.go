@@ -167,6 +167,27 @@ func TestACentreIsNotAskedAnyMore(t *testing.T) {
 	})
 }
 
+// TestACentreIsToldWhatWasNotTakenOver has the centre agree to a call that is cancelled at the
+// site before that learns of it, and is restarted.
+func TestACentreIsToldWhatWasNotTakenOver(t *testing.T) {
+	t.Parallel()
+	a := newConsulted(t, "one")
+	task := a.asks()
+	w := a.waitsAtCentre()
+	a.line.rests(true)
+	a.becomes("plant.lamp", "offline")
+	a.decides(w, "approve", "")
+	if code, body := a.edge.run(a.bob, "task.cancel", fmt.Sprintf(`{"task_id":%q}`, task)); code != "" {
+		t.Fatal(body)
+	}
+	a.edge.Restart(t)
+	a.line.rests(false)
+	eventually.Holds(t, "the centre is asked no more", func() bool { return len(a.approvals(a.centre, a.person, "approved")) == 0 })
+	if gone := a.approvals(a.centre, a.person, "withdrawn"); len(gone) != 1 || gone[0].ID != w.ID || a.ran("one") != 0 {
+		t.Errorf("at the centre are withdrawn %+v; the lamp was set %d times", gone, a.ran("one"))
+	}
+}
+
 // TestASiteAsksUnderItsNameAlone and sees and ends nothing that it has not asked.
 func TestASiteAsksUnderItsNameAlone(t *testing.T) {
 	t.Parallel()
