@@ -105,13 +105,13 @@ func (a *asked) settle(ctx context.Context) error {
 	}
 	here, err := a.site.waiting(ctx)
 	if err != nil {
-		return err
+		return a.refused(err)
 	}
 	wait := map[string]bool{}
 	for i := range here {
 		wait[here[i].key(0)] = true
 	}
-	if err := a.sweep(ctx, wait); err != nil {
+	if err := a.refused(a.sweep(ctx, wait)); err != nil {
 		return err
 	}
 	for first, q := range a.open {
@@ -129,6 +129,16 @@ func (a *asked) settle(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// refused notes the error of a list of approvals that the site, or its principal here, has no
+// right to, nil for none, and returns one that may pass: what else crosses does not wait.
+func (a *asked) refused(err error) error {
+	if passes(err) {
+		return err
+	}
+	a.site.complain("approvals", err)
 	return nil
 }
 

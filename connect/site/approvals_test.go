@@ -54,3 +54,23 @@ func TestADecisionThatCameTooLateIsNotTakenOver(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNotShownToTheSiteIsToldAndHoldsUpNothing has a principal that may not list
+// approvals: the agents are shown all the same.
+func TestWhatIsNotShownToTheSiteIsToldAndHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		code  protocol.Code
+		fails bool
+		told  int
+	}{
+		{protocol.PermissionDenied, false, 1},
+		{protocol.Busy, true, 0},
+	} {
+		s := siteOf(router{err: protocol.Errorf(test.code, "no")})
+		err := newAsked(s, nil).settle(t.Context())
+		if v, _ := s.Look(); (err != nil) != test.fails || len(v.NotShown) != test.told {
+			t.Errorf("%s: %v, told %q", test.code, err, v.NotShown)
+		}
+	}
+}
