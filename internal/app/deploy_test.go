@@ -30,6 +30,25 @@ func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	areMeasured(t, "../../deploy/prometheus/bridge.rules.yaml", n)
 }
 
+// TestAlertsAboutQueuesLeaveDeadLettersOut: there are as many as are kept, and they wait for
+// nobody.
+func TestAlertsAboutQueuesLeaveDeadLettersOut(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/prometheus/bridge.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`aibridge_queue_(messages|filled_ratio|oldest_seconds)\S*`).FindAllString(string(text), -1)
+	if len(asked) != 3 {
+		t.Errorf("the alerts ask for %q", asked)
+	}
+	for _, metric := range asked {
+		if !strings.Contains(metric, `{queue!~".*/dead"}`) {
+			t.Errorf("an alert asks for %s", metric)
+		}
+	}
+}
+
 // TestAlertsAskForWhatABridgeOfAClusterMeasures is the same for the alerts about
 // clusters and the dashboard, at a bridge that has another one beside it.
 func TestAlertsAskForWhatABridgeOfAClusterMeasures(t *testing.T) {
