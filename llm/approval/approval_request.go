@@ -41,6 +41,11 @@ func (p RequestParams) Target() commands.Resource {
 	return commands.Resource{Type: "approval", ID: p.ID}
 }
 
+// mostEnded bounds the approvals of a site that have ended, as a multiple of those that are
+// kept of it: what it requests and ends, ten thousand times a second, is not removed before
+// the next sweep.
+const mostEnded = 2
+
 // Request opens an approval of a call at another bridge, which is a site of this one. An
 // approval that was given is looked at anew each time it is asked for: whether its voters
 // may still decide, and whether that was too long ago.
@@ -64,6 +69,10 @@ func (s *Service) Request(ctx context.Context, call *commands.Call, p RequestPar
 	now := s.opts.Now()
 	if ms(now) >= p.Expires {
 		return Approval{}, protocol.InvalidParam("expires_at", "has passed")
+	}
+	if s.tally.endedOf(call.Principal.Party()) >= mostEnded*s.opts.MaxOwnKept {
+		return Approval{}, protocol.Errorf(protocol.LimitReached, "%d approvals that you have requested are over and have not been removed yet, which is the limit; the oldest go every ten minutes", mostEnded*s.opts.MaxOwnKept).
+			With("limit", mostEnded*s.opts.MaxOwnKept).With("reason", "approvals_of_principal")
 	}
 	tool := p.Site + "." + p.Tool
 	r := &Record{

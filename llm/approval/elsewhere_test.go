@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,5 +86,37 @@ func TestAnApprovalThatASiteDoesNotTakeOverEnds(t *testing.T) {
 	d.sweep(t.Context())
 	if got := d.state(a.ID); got != Expired {
 		t.Errorf("too late it is %s", got)
+	}
+}
+
+// TestASiteThatAsksAndTakesBackIsBounded until the next sweep.
+func TestASiteThatAsksAndTakesBackIsBounded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(o *Options) {
+		o.MaxOwnKept, o.Record, o.Publish = 3, func(Event) {}, func(protocol.Recipients, *protocol.Event) {}
+	})
+	call := &commands.Call{Principal: plant}
+	again := func(n int) error {
+		p := RequestParams{
+			ID: fmt.Sprintf("01980a3e-9f6b-7c54-8b1e-3f2d6a7c9e10.%d", n), Site: "plant", Tool: "oven.heat", Args: []byte(`{}`), Why: "it is hot", AskedBy: "operator/bob",
+			Expires: d.opts.Now().Add(time.Hour).UnixMilli(),
+		}
+		if _, err := d.Request(t.Context(), call, p); err != nil {
+			return err
+		}
+		_, err := d.CloseRequested(t.Context(), call, CloseParams{ID: p.ID})
+		return err
+	}
+	for n := range 6 {
+		if err := again(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := again(6); protocol.CodeOf(err) != protocol.LimitReached {
+		t.Errorf("the seventh: %v", err)
+	}
+	d.sweep(t.Context())
+	if err := again(7); err != nil || d.table.Len() != 4 {
+		t.Errorf("after a sweep: %v; %d are kept", err, d.table.Len())
 	}
 }

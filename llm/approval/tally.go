@@ -14,6 +14,7 @@ type tally struct {
 	mu      sync.Mutex
 	spaces  map[protocol.SpaceID]int
 	own     map[protocol.Party]int
+	ended   map[protocol.Party]int  // that are kept
 	denials map[denial]string       // ids
 	effects map[placedEffect]string // ids of approvals that are not over
 }
@@ -26,7 +27,7 @@ type denial struct {
 }
 
 func newTally() *tally {
-	return &tally{spaces: make(map[protocol.SpaceID]int), own: make(map[protocol.Party]int), denials: make(map[denial]string), effects: make(map[placedEffect]string)}
+	return &tally{spaces: make(map[protocol.SpaceID]int), own: make(map[protocol.Party]int), ended: make(map[protocol.Party]int), denials: make(map[denial]string), effects: make(map[placedEffect]string)}
 }
 
 func denialOf(r *Record) denial { return denial{r.Space, r.party(), r.Hash, r.TraceID} }
@@ -47,6 +48,11 @@ func (t *tally) changed(old, now *Record) {
 }
 
 func (t *tally) count(r *Record, n int) {
+	if r != nil && r.State.over() {
+		if t.ended[r.party()] += n; t.ended[r.party()] == 0 {
+			delete(t.ended, r.party())
+		}
+	}
 	if r == nil || r.State != Pending {
 		return
 	}
@@ -75,6 +81,13 @@ func (t *tally) reserve(r *Record, maxOwn, maxAll int) (release func(), own int,
 		defer t.mu.Unlock()
 		t.count(&place, -1)
 	}), own, true
+}
+
+// endedOf is the number of a requester's approvals that are over, and are kept.
+func (t *tally) endedOf(who protocol.Party) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended[who]
 }
 
 // total is the number of pending approvals.
