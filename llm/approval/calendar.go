@@ -14,33 +14,58 @@ import (
 type calendar struct {
 	mu   sync.Mutex
 	next appointments
+	of   map[string]*appointment // by approval
 	wake chan struct{}
 }
 
 // An appointment is the due time of an approval.
 type appointment struct {
-	at int64 // Unix ms
-	id string
+	at    int64 // Unix ms
+	id    string
+	place int // in the heap
 }
 
-type appointments []appointment
+type appointments []*appointment
 
 func (a appointments) Len() int           { return len(a) }
 func (a appointments) Less(i, j int) bool { return a[i].at < a[j].at }
-func (a appointments) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
-func (a *appointments) Push(x any)        { *a = append(*a, x.(appointment)) }
+
+// Swap implements [heap.Interface].
+func (a appointments) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].place, a[j].place = i, j
+}
+
+// Push implements [heap.Interface].
+func (a *appointments) Push(x any) {
+	last := x.(*appointment)
+	last.place = len(*a)
+	*a = append(*a, last)
+}
+
+// Pop implements [heap.Interface].
 func (a *appointments) Pop() any {
 	last := (*a)[len(*a)-1]
+	(*a)[len(*a)-1] = nil
 	*a = (*a)[:len(*a)-1]
 	return last
 }
 
-func newCalendar() *calendar { return &calendar{wake: make(chan struct{}, 1)} }
+func newCalendar() *calendar {
+	return &calendar{of: make(map[string]*appointment), wake: make(chan struct{}, 1)}
+}
 
-// note adds a due time of an approval.
+// note sets the due time of an approval.
 func (c *calendar) note(at int64, id string) {
 	c.mu.Lock()
-	heap.Push(&c.next, appointment{at, id})
+	if a := c.of[id]; a != nil {
+		a.at = at
+		heap.Fix(&c.next, a.place)
+	} else {
+		a = &appointment{at: at, id: id}
+		c.of[id] = a
+		heap.Push(&c.next, a)
+	}
 	first := c.next[0].id == id
 	c.mu.Unlock()
 	if first {
@@ -51,13 +76,25 @@ func (c *calendar) note(at int64, id string) {
 	}
 }
 
+// drop removes the due time of an approval that waits no more.
+func (c *calendar) drop(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.of[id]; a != nil {
+		heap.Remove(&c.next, a.place)
+		delete(c.of, id)
+	}
+}
+
 // due removes and returns the ids that are due, and the time of the next appointment,
 // zero for none.
 func (c *calendar) due(now time.Time) (ids []string, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.next) > 0 && c.next[0].at <= now.UnixMilli() {
-		ids = append(ids, heap.Pop(&c.next).(appointment).id)
+		id := heap.Pop(&c.next).(*appointment).id
+		delete(c.of, id)
+		ids = append(ids, id)
 	}
 	if len(c.next) > 0 {
 		next = time.UnixMilli(c.next[0].at)

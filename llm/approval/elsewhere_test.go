@@ -112,6 +112,9 @@ func TestASiteThatAsksAndTakesBackIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if due, _ := d.calendar.due(d.opts.Now().Add(MaxLife)); len(due) > 0 {
+		t.Errorf("%d that are over are in the calendar", len(due))
+	}
 	if err := again(6); protocol.CodeOf(err) != protocol.LimitReached {
 		t.Errorf("the seventh: %v", err)
 	}

@@ -166,8 +166,12 @@ func New(o Options) *Service {
 func (s *Service) changed(id string, old, now *Record) {
 	s.tally.changed(old, now)
 	s.debt.changed(id, now)
-	if now != nil && now.State == Pending && (old == nil || old.State != Pending || old.due() != now.due()) {
+	waited, waits := old != nil && old.State == Pending, now != nil && now.State == Pending
+	switch {
+	case waits && (!waited || old.due() != now.due()):
 		s.calendar.note(now.due(), id)
+	case waited && !waits:
+		s.calendar.drop(id)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
