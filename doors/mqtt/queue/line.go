@@ -68,6 +68,7 @@ func (l *line) reserve(key string, m *Message) {
 	if l.coming == nil {
 		l.coming = make(map[string]reservation)
 	}
+	l.release(key) // somebody else puts the same dead letter back
 	own, _ := l.needs(m)
 	l.coming[key] = reservation{m.By, own}
 	l.add(m.By, own)

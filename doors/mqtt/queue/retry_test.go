@@ -224,6 +224,30 @@ func TestADeadLetterTakesNoPlaceOfANewerMessage(t *testing.T) {
 	})
 }
 
+// Two who put the same dead letter back at the same moment leave no room taken.
+func TestADeadLetterThatIsPutBackTwiceTakesItsRoomOnce(t *testing.T) {
+	t.Parallel()
+	table := recordstest.New[Message]()
+	dies(t, table, "k1", "home/agent/a", "t", 1)
+	k := Open(Options{
+		Queues: settled(t, Queue{Name: "q", Topic: "#", DeadLetters: 1}), Table: table, Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+	})
+	again := RetryParams{Chosen: Chosen{Queue: "q/dead"}}
+	table.Before(func(string) {
+		if r, err := k.Retry(t.Context(), operator("home"), again); err != nil || r.Retried != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	if r, err := k.Retry(t.Context(), operator("home"), again); err != nil || r.Retried != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l := k.lines[lineKey{"q", "home"}]; l.all != l.in {
+		t.Errorf("%+v is counted, and %+v is there", l.all, l.in)
+	}
+}
+
 // A store that takes no writes is told.
 func TestDeadLettersStayIfTheStoreIsAway(t *testing.T) {
 	t.Parallel()
