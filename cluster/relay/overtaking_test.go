@@ -143,6 +143,32 @@ func TestABridgeSaysHowLongItIsNotHeard(t *testing.T) {
 	eventually.Holds(t, "the bridge waits", func() bool { return a.Peers()[0].Unheard > 50*time.Millisecond })
 }
 
+// TestNobodyWaitsForAnAdoptedBridgeThatDoesNotAnswer calls two bridges in vain: a living
+// one, and one whose sessions another serves, which reads the journal for long.
+func TestNobodyWaitsForAnAdoptedBridgeThatDoesNotAnswer(t *testing.T) {
+	r := New(Options{Self: Node{"a", 1}, Key: &testKey, Transport: handing{&pairing{}, "a"}})
+	r.Start(storesNothing{})
+	defer r.Close()
+	r.Reconcile([]Member{{Node: Node{"b", 2}, Ready: true}, {Node: Node{"c", 3}, Ready: true, Adopted: true}})
+	eventually.Holds(t, "the call of the living one has an age", func() bool {
+		for _, p := range r.Peers() {
+			if p.ID == "c" && p.Unheard != 0 {
+				t.Fatalf("c is not heard for %v, and nobody waits for it", p.Unheard)
+			}
+			if p.ID == "b" && p.Unheard > 50*time.Millisecond {
+				return true
+			}
+		}
+		return false
+	})
+	answered := make(chan bool, 1)
+	r.Reconcile([]Member{{Node: Node{"c", 3}, Ready: true, Adopted: true}})
+	r.Announced(&answer{then: func() { answered <- true }})
+	if len(answered) == 0 {
+		t.Error("a subscription waits for the adopted one")
+	}
+}
+
 // TestWhatIsSaidBeforeAMessageArrivesBeforeIt has a bridge say something before each
 // message, while frames are lost, doubled and overtake each other: the other one gets no
 // message before what was said ahead of it.

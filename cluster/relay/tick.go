@@ -32,13 +32,14 @@ func (p *peer) lag() time.Duration { return max(p.messages.lag(), p.control.lag(
 
 // unheard returns the age of the oldest announcement, or message of a part, that the peer
 // has not accepted; of the call to it while it has not answered. Clients here that
-// subscribe or connect may wait for it. The caller holds mu.
+// subscribe or connect may wait for it. Nobody waits for an adopted bridge, which may
+// answer late: its adopter reads its journal first. The caller holds mu.
 func (p *peer) unheard() time.Duration {
 	switch {
+	case p.adopted || p.state == absent:
+		return 0
 	case p.state == calling:
 		return time.Since(p.called)
-	case p.state != open || p.adopted:
-		return 0
 	}
 	since := p.ahead().out.unheard()
 	if since.IsZero() {
