@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -120,5 +121,34 @@ func TestARetainedMessageThatBecameTooLargeHoldsUpNoOthers(t *testing.T) {
 	})
 	if err != nil || positions[0] != 0 || positions[1] == 0 {
 		t.Errorf("they are at %v, %v", positions, err)
+	}
+}
+
+// TestARecordInDoubtIsStoredOnceWhenNATSTakesOtherMessages repeats an append whose last
+// confirmation was lost together with the connection, after which NATS takes larger or
+// smaller messages.
+func TestARecordInDoubtIsStoredOnceWhenNATSTakesOtherMessages(t *testing.T) {
+	body := "in parts of ten bytes, or of others"
+	for _, most := range []int{4, 100} {
+		j := journal(t, embedded(t, t.TempDir()))
+		loaded(t, j)
+		l := &j.entries
+		write(t, j, "before")
+		l.most, l.room = 10, 10
+		parts := l.parts([]byte(body))
+		for i := range parts {
+			if err := l.publish(t.Context(), l.part([]byte(body), i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.last, l.doubt, l.sent = l.last-1, []byte(body), parts-1
+		l.most = most
+		if seq := write(t, j, body); seq != 2 {
+			t.Errorf("it is at %d, want 2", seq)
+		}
+		write(t, j, "behind")
+		if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before", body, "behind"}) {
+			t.Errorf("the log has %q", got.entries)
+		}
 	}
 }

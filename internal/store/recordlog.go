@@ -98,6 +98,9 @@ func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err 
 				return 0, err
 			}
 		}
+		if sent > 0 && sent == l.parts(body) {
+			return l.last + 1 - uint64(sent), nil // it was stored to its end, in parts of whichever length
+		}
 		if room := roomOf(l.nc, l.most); room != l.room { // the parts are others: readers pass over those that are there
 			l.room, sent = room, 0
 		}
@@ -112,7 +115,7 @@ func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err 
 // returns the sequence of its first one.
 func (l *recordLog) send(ctx context.Context, body []byte, sent int) (first uint64, err error) {
 	first = l.last + 1 - uint64(sent)
-	for parts := max(1, (len(body)+l.room-1)/l.room); sent < parts; sent++ {
+	for parts := l.parts(body); sent < parts; sent++ {
 		if err := l.publish(ctx, l.part(body, sent)); err != nil {
 			l.doubt, l.sent = bytes.Clone(body), sent
 			return 0, err
@@ -120,6 +123,9 @@ func (l *recordLog) send(ctx context.Context, body []byte, sent int) (first uint
 	}
 	return first, nil
 }
+
+// parts is the number of messages of a record.
+func (l *recordLog) parts(body []byte) int { return max(1, (len(body)+l.room-1)/l.room) }
 
 // part makes one of the messages of a record. It is valid until the next.
 func (l *recordLog) part(body []byte, i int) []byte {
