@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // An AuditLog keeps the groups of one bridge's audit trail in a stream of its
@@ -86,9 +88,17 @@ func auditNames(prefix, bridge string) (stream, subject string) {
 	return prefix + "-audit-" + bridge, prefix + ".audit." + bridge
 }
 
+// Largest is the number of bytes of a group at most, as NATS takes messages now: a group
+// is one message, by whose position it is found.
+func (a *AuditLog) Largest() int { return roomOf(a.log.nc, a.log.most) }
+
 // Append stores a group. After an error the same group may be appended again,
-// and is not stored twice. One goroutine appends at a time.
+// and is not stored twice. It fails with 5001 for one that is larger than
+// [AuditLog.Largest]. One goroutine appends at a time.
 func (a *AuditLog) Append(ctx context.Context, group []byte) error {
+	if largest := a.Largest(); len(group) > largest {
+		return protocol.Errorf(protocol.StoreUnavailable, "NATS takes groups of the audit trail of up to %d bytes, and this one has %d: raise max_payload of its servers", largest, len(group))
+	}
 	_, err := a.log.append(ctx, group)
 	return err
 }

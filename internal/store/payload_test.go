@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // takes has a server take messages of so many bytes, as after a change of its
@@ -150,5 +151,26 @@ func TestARecordInDoubtIsStoredOnceWhenNATSTakesOtherMessages(t *testing.T) {
 		if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before", body, "behind"}) {
 			t.Errorf("the log has %q", got.entries)
 		}
+	}
+}
+
+// TestAGroupOfTheAuditTrailIsOneMessage lowers max_payload below a group, which could not
+// be found in parts, and raises it again.
+func TestAGroupOfTheAuditTrailIsOneMessage(t *testing.T) {
+	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
+	s := n.member(t, "a")
+	a := openAudit(t, s, "a")
+	group := bytes.Repeat([]byte("g"), 100<<10)
+	n.takes(t, s, 64<<10)
+	wantCode(t, a.Append(t.Context(), group), protocol.StoreUnavailable)
+	if b, err := a.Bounds(t.Context()); err != nil || b.Last != 0 {
+		t.Errorf("something is stored up to %d, %v", b.Last, err)
+	}
+	n.takes(t, s, 1<<20)
+	if err := a.Append(t.Context(), group); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Get(t.Context(), 1); err != nil || !bytes.Equal(got, group) {
+		t.Errorf("it reads as %d bytes, %v", len(got), err)
 	}
 }

@@ -103,8 +103,15 @@ func TestEntriesThatGatherAreShippedTogether(t *testing.T) {
 
 // TestAShipmentIsBounded ships more than a record may have.
 func TestAShipmentIsBounded(t *testing.T) {
+	for _, largest := range []int{0, 100 << 10} {
+		testShipment(t, largest)
+	}
+}
+
+// testShipment has a log take records of so many bytes at most; 0 for all.
+func testShipment(t *testing.T, largest int) {
 	bubble.Test(t, func(t *testing.T) {
-		log := new(memoryLog)
+		log := &memoryLog{largest: largest}
 		trail := openTrail(t, log)
 		log.fail(errors.New("busy"))
 		reason := strings.Repeat("a reason ", 10)
@@ -116,7 +123,7 @@ func TestAShipmentIsBounded(t *testing.T) {
 		log.fail(nil)
 		shut(t, trail)
 		for _, record := range log.groups {
-			if len(record) > maxShipment+128<<10 {
+			if len(record) > min(maxShipment, log.Largest()) {
 				t.Errorf("a record has %d bytes", len(record))
 			}
 		}

@@ -26,6 +26,9 @@ type RemoteLog interface {
 	// Append returns when the block is durable. After an error the same block
 	// may be appended again, and is then not there twice.
 	Append(ctx context.Context, block []byte) error
+	// Largest is the number of bytes of a block that the log takes at most. It may
+	// change.
+	Largest() int
 }
 
 // Bounds are the numbers of a [Log]'s blocks, from First to Last, none if Last <

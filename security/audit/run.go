@@ -18,9 +18,9 @@ const (
 	// shipAfter is the time for which entries gather in the local log before they are
 	// shipped: a record in a stream of several copies costs as much as ten calls.
 	shipAfter = 20 * time.Millisecond
-	// maxShipment is the size from which on no further block is shipped in the same
-	// record, in bytes.
-	maxShipment = 256 << 10
+	// maxShipment bounds a record of several blocks, in bytes: it is one message of NATS,
+	// which takes 256 KiB at least where all bridges work.
+	maxShipment = 240 << 10
 )
 
 // run does the work in the background, until ctx ends.
@@ -101,12 +101,17 @@ func (t *Trail) ship(ctx context.Context) {
 }
 
 // shipment is the blocks of the local log behind one, up to a last one, that are shipped in one
-// record, and the last of them. Blocks can be concatenated: each of their groups has its length.
+// record, and the last of them: as many as the log takes, and one at least. Blocks can be
+// concatenated: each of their groups has its length.
 func (t *Trail) shipment(ctx context.Context, sent, end uint64) (data []byte, last uint64, err error) {
-	for last = sent; last < end && len(data) < maxShipment; last++ {
+	most := min(maxShipment, t.o.Log.Largest())
+	for last = sent; last < end; last++ {
 		block, err := t.o.Local.Get(ctx, last+1)
 		if err != nil {
 			return nil, sent, err
+		}
+		if len(data) > 0 && len(data)+len(block) > most {
+			break
 		}
 		data = append(data, block...)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -28,10 +29,18 @@ func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // A memoryLog is a log that can be tampered with.
 type memoryLog struct {
-	mu     sync.Mutex
-	first  uint64
-	groups [][]byte
-	err    error
+	mu      sync.Mutex
+	first   uint64
+	groups  [][]byte
+	err     error
+	largest int // bytes of a record, 0 for any
+}
+
+func (l *memoryLog) Largest() int {
+	if l.largest == 0 {
+		return math.MaxInt
+	}
+	return l.largest
 }
 
 func (l *memoryLog) Append(_ context.Context, group []byte) error {
