@@ -175,8 +175,8 @@ func (e *Estates) Peers() (peers []relay.Member) {
 			continue
 		}
 		p := relay.Member{Node: relay.Node{ID: bridge, Epoch: r.Run}}
-		if p.Adopted = r.adopted(bridge) && living.runs(r.Holder); p.Adopted {
-			p.Ready = true
+		if r.adopted(bridge) && living.runs(r.Holder) {
+			p = living.adopted(bridge, r)
 		} else {
 			p.Waits = true
 		}
@@ -193,11 +193,16 @@ func (e *Estates) peer(m cluster.Member, living census) relay.Member {
 	switch {
 	case p.Ready || !there || r.Vacant:
 	case r.adopted(m.ID) && living.runs(r.Holder):
-		return relay.Member{Node: relay.Node{ID: m.ID, Epoch: r.Run}, Ready: true, Adopted: true}
+		return living.adopted(m.ID, r)
 	default:
 		p.Waits = true
 	}
 	return p
+}
+
+// adopted returns a bridge whose sessions a living one serves, which speaks for it.
+func (c census) adopted(bridge string, r *Record) relay.Member {
+	return relay.Member{Node: relay.Node{ID: bridge, Epoch: r.Run}, Ready: true, Adopted: true, Wire: c[r.Holder.ID].Wire}
 }
 
 // publishers returns the bridges that may publish: all members.

@@ -151,7 +151,7 @@ func (p *process) hear() {
 	defer p.w.mu.Unlock()
 	p.members = nil
 	for _, other := range p.w.living {
-		m := cluster.Member{Node: other.node, State: cluster.Serving}
+		m := cluster.Member{Node: other.node, State: cluster.Serving, Wire: cluster.Wire}
 		if other.ready {
 			m.Notes = map[string]string{"relay": "1"}
 		}
@@ -268,6 +268,9 @@ func (w *world) settled() {
 			_, lives := living[peer.ID]
 			if peer.Waits || !peer.Ready || peer.Adopted == lives || journals[peer.ID].sessions == 0 && !lives {
 				w.t.Errorf("%v sees %+v", p.node, peer)
+			}
+			if peer.Wire != cluster.Wire { // also who speaks for one that is dead
+				w.t.Errorf("%v speaks with %s by version %d", p.node, peer.ID, peer.Wire)
 			}
 		}
 	}

@@ -221,14 +221,14 @@ func (p *peer) is(m Member) (before Node, ended bool) {
 		ended = p.epoch != 0 && !p.waits
 		p.epoch, p.state, p.known, p.asked = m.Epoch, absent, false, false
 		p.messages.in = inbound{marked: p.r.local.Marked(p.id, m.Epoch)}
-		p.control, p.split = controlLane(), m.Wire >= TwoLanes && p.r.o.Wire >= TwoLanes
+		p.control = controlLane()
 	} else if m.Waits && !p.waits {
 		ended = p.epoch != 0
 		p.state, p.known = absent, false
 	}
 	p.waits, p.adopted = m.Waits, m.Adopted
 	if p.state == absent && m.Ready {
-		p.state, p.called = calling, time.Now()
+		p.state, p.called, p.split = calling, time.Now(), m.Wire >= TwoLanes && p.r.o.Wire >= TwoLanes
 		p.signal()
 	}
 	return before, ended
