@@ -83,7 +83,7 @@ func (m *Membership) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		round, cancel := context.WithCancel(ctx)
 		m.mu.Lock()
-		m.refollow = cancel
+		m.refollow, m.caught = cancel, false
 		m.mu.Unlock()
 		err := m.stream.Follow(round, m.caughtUp, m.each)
 		cancel()
@@ -95,10 +95,10 @@ func (m *Membership) follow(ctx context.Context) {
 	}
 }
 
-// caughtUp handles the end of the first reading of the stream.
+// caughtUp handles the end of what the stream had when its reading began.
 func (m *Membership) caughtUp() {
 	m.mu.Lock()
-	m.current = true
+	m.current, m.caught = true, true
 	m.mu.Unlock()
 	m.hurry()
 }
@@ -119,7 +119,7 @@ func (m *Membership) each(id string, revision uint64, data []byte) {
 	m.machine.seen(e)
 	m.heard[id] = m.now()
 	if id != m.o.ID {
-		m.time.heard(id, &e.record, m.current)
+		m.time.heard(id, &e.record, m.caught)
 	}
 	m.update(id)
 	m.keepTime()

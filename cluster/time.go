@@ -113,11 +113,15 @@ func (k *timekeeper) decide(m *machine) bool {
 	return k.known && !before
 }
 
+// isStuck reports whether a node renews its record, and does not come to know the time:
+// it cannot read what others write. Nobody waits for it.
+func (p *peerClocks) isStuck() bool { return p.cluster.count == 0 && p.calendar.full() }
+
 // living are the clocks of the nodes that live and tell them, by id.
 func (k *timekeeper) living(m *machine) map[string]*peerClocks {
 	all := make(map[string]*peerClocks, len(k.peers))
 	for id, p := range m.peers {
-		if clocks := k.peers[id]; clocks != nil && id != m.id && !p.record.ended() && p.silence <= SilentAfter {
+		if clocks := k.peers[id]; clocks != nil && id != m.id && !p.record.ended() && p.silence <= SilentAfter && !clocks.isStuck() {
 			all[id] = clocks
 		}
 	}

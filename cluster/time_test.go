@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -137,4 +138,74 @@ func TestABridgeOfAnEarlierReleaseTellsNoTime(t *testing.T) {
 	if !k.decide(m) || k.ahead.Abs() > time.Second {
 		t.Errorf("known %v, %v ahead; want its own", k.known, k.ahead)
 	}
+}
+
+// TestAnOlderOneThatIsStuckHoldsUpNoStart has an older bridge renew its record and never
+// come to know the time, since it cannot read what is stored.
+func TestAnOlderOneThatIsStuckHoldsUpNoStart(t *testing.T) {
+	m := newMachine("b", "i", 1)
+	m.phase, m.joined = member, 9
+	m.peer(entry{id: "a", revision: 3, record: Record{Member: Member{Joined: 3}}})
+	k := newTimekeeper(clock.New())
+	told := &Record{Calendar: 1}
+	for i := range samples - 1 {
+		if k.heard("a", told, true); k.decide(m) {
+			t.Fatalf("it tells the time after %d renewals of the older one", i+1)
+		}
+	}
+	if k.heard("a", told, true); !k.decide(m) || k.ahead.Abs() > time.Second {
+		t.Errorf("known %v, %v ahead; want its own", k.known, k.ahead)
+	}
+	told.Time = told.Calendar + time.Hour.Milliseconds()
+	if k.heard("a", told, true); k.decide(m) || k.ahead > -time.Hour {
+		t.Errorf("%v ahead: it does not follow the older one, which knows the time now", k.ahead)
+	}
+}
+
+// TestWhatIsReadAgainTellsNoTime has a follower begin anew before the first renewal of
+// the other comes: the record that it reads then may be old.
+func TestWhatIsReadAgainTellsNoTime(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := Alone(Options{ID: "b"})
+		defer m.Leave(t.Context())
+		m.heard, m.timed = make(map[string]time.Duration), make(chan struct{})
+		stale := Record{Schema: recordSchema, Calendar: 1, Time: 1, Member: Member{Node: Node{ID: "a", Epoch: 1}, State: Serving, Joined: 1}}
+		tells := func(revision uint64) {
+			data, err := stale.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.each("a", revision, data)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		rounds := 0
+		m.stream = &rereading{line: newMemory().line(), round: func(current func()) {
+			if rounds++; rounds == 3 {
+				stop()
+				return
+			}
+			tells(1)
+			current()
+		}}
+		m.follow(ctx)
+		if n := m.time.peers["a"].cluster.count; n != 0 {
+			t.Errorf("%d readings of what was there before", n)
+		}
+		m.caughtUp()
+		tells(2)
+		if n := m.time.peers["a"].cluster.count; n != 1 {
+			t.Errorf("%d readings of a renewal", n)
+		}
+	})
+}
+
+// rereading is a stream whose reading breaks off.
+type rereading struct {
+	*line
+	round func(current func())
+}
+
+func (r *rereading) Follow(_ context.Context, current func(), _ func(string, uint64, []byte)) error {
+	r.round(current)
+	return errAway
 }
