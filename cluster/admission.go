@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,21 +82,35 @@ func (r *Record) fitsKeys(other *Record, rotating []string) error {
 }
 
 // admit returns the error of this node if it cannot work beside a node that joined
-// before it. The caller holds mu.
+// before it. One that does not fit to an older one does not count: it ends itself, as
+// when several with secrets of their own start together. The caller holds mu.
 func (m *Membership) admit() error {
-	for _, p := range m.machine.peers {
+	older := slices.SortedFunc(maps.Values(m.machine.peers), func(a, b *peer) int { return cmp.Compare(a.record.Joined, b.record.Joined) })
+	var admitted []*Record
+	for _, p := range older {
 		if p.record.ended() || p.id == m.o.ID || m.machine.phase == member && p.record.Joined > m.machine.joined {
 			continue
 		}
-		if err := m.mine.fits(&p.record); err != nil {
+		if slices.ContainsFunc(admitted, func(other *Record) bool { return m.refused(&p.record, other) != nil }) {
+			continue
+		}
+		admitted = append(admitted, &p.record)
+		if err := m.refused(&m.mine, &p.record); err != nil {
 			return err
 		}
-		if err := m.mine.fitsKeys(&p.record, m.o.Rotating); err != nil && m.o.Working == All {
-			return err
-		} else if err != nil && !m.told[p.id] {
+		if err := m.mine.fitsKeys(&p.record, m.o.Rotating); err != nil && !m.told[p.id] {
 			m.told[p.id] = true
 			m.o.Log.Warn("a bridge that takes over from the other could not open what that has sealed, nor know its API keys", "why", err)
 		}
 	}
 	return nil
+}
+
+// refused returns the [Misfit] of a node beside one that joined before it. Other secrets
+// are one only where all work.
+func (m *Membership) refused(r, other *Record) error {
+	if err := r.fits(other); err != nil || m.o.Working != All {
+		return err
+	}
+	return r.fitsKeys(other, m.o.Rotating)
 }

@@ -538,6 +538,27 @@ func TestWhoIsAloneIsTheOnlyMember(t *testing.T) {
 	}
 }
 
+// TestWhoDoesNotFitToTheOldestRefusesNobody has three bridges start together, of which
+// the second has other secrets than the first: the third is judged by the first alone.
+func TestWhoDoesNotFitToTheOldestRefusesNobody(t *testing.T) {
+	keys := func(print string) map[string]string { return map[string]string{"pepper": print} }
+	for print, with := range map[string]string{"first": "", "second": "a", "third": "a"} {
+		m := Alone(Options{ID: "c", Working: All})
+		defer m.Leave(t.Context())
+		m.machine.joined, m.mine.Keys, m.mine.Agree = 9, keys(print), nil
+		for i, id := range []string{"a", "b"} {
+			m.machine.peer(entry{id: id, revision: uint64(i + 3), record: Record{
+				Keys: keys([]string{"first", "second"}[i]), Member: Member{Node: Node{ID: id}, Wire: Wire, Joined: uint64(i + 3)},
+			}})
+		}
+		err := m.admit()
+		misfit := (*Misfit)(nil)
+		if with == "" && err != nil || with != "" && (!errors.As(err, &misfit) || misfit.With.ID != with) {
+			t.Errorf("with the secrets of the %s one: %v", print, err)
+		}
+	}
+}
+
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte(`{"v":1,"id":"a","epoch":7,"state":"working","notes":{"relay":"x"}}`))
 	f.Add([]byte(`{"v":2,"id":"a"}`))
