@@ -22,8 +22,8 @@ func (b *Broker) fromStore(stored int64, most uint32) int64 {
 }
 
 // stamps notice that the system's clock was set, or the time of the cluster: a small
-// computer learns the time minutes after it has started. What is stored with a deadline is stored
-// again then, or it would end too early or too late after the next start.
+// computer learns the time minutes after it has started. What is stored with a deadline
+// is stored again then, or it would end too early or too late after the next start.
 type stamps struct {
 	b     *Broker
 	known bool

@@ -8,8 +8,8 @@ import (
 
 // A Part is a component of a bridge that exchanges messages with its counterparts on
 // the other bridges: state published to all of them, and messages to one. The messages
-// travel in the stream between two processes, in order and exactly once; those on their
-// way are lost when one of the processes ends.
+// travel in the lane of control between two processes, in order and exactly once, but for
+// those of [Voice.SayBehind]; those on their way are lost when one of the processes ends.
 type Part interface {
 	// Everything calls tell with the whole state that the part publishes, while it does
 	// not change.

@@ -62,8 +62,8 @@ func (s *Server) Check() error {
 func (s *Server) Reopened() int64 { return s.reopened.Load() }
 
 // Failed yields why a connection to an external NATS will not come back, or an embedded
-// server whose files have failed cannot be opened
-// anew, when that is so: another process may.
+// server whose files have failed cannot be opened anew, when that is so: another process
+// may.
 func (s *Server) Failed() <-chan error { return s.failed }
 
 // Start runs the embedded servers on the data below o.Dir. It fails with

@@ -87,8 +87,8 @@ func Connect(o ExternalOptions) (*Server, error) {
 	return &Server{state: conn, flow: conn, log: o.Log, failed: failed}, nil
 }
 
-// closedByServer reports why the connection will not come back. It is nil where this
-// process has closed it.
+// closedByServer reports why the connection will not come back. The error is nil where
+// this process has closed it, or an earlier one, which nobody waits for then.
 func closedByServer(err error, failed chan<- error) {
 	if err == nil {
 		return
