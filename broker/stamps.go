@@ -21,9 +21,9 @@ func (b *Broker) fromStore(stored int64, most uint32) int64 {
 	return b.clock.FromCommon(time.Unix(0, stored), time.Duration(seconds(most)))
 }
 
-// stamps notice that the system's clock was set, or the time of the cluster: a small
-// computer learns the time minutes after it has started. What is stored with a deadline
-// is stored again then, or it would end too early or too late after the next start.
+// stamps notice that the system's clock was set, or the time of the cluster, as happens
+// minutes after the start of a small computer. Records with a deadline are stored again
+// then, or they would end too early or too late after the next start.
 type stamps struct {
 	b     *Broker
 	known bool

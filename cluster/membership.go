@@ -19,7 +19,7 @@ type Membership struct {
 	machine  *machine
 	mine     Record
 	current  bool // the stream was read to its end once
-	caught   bool // and so it is by the present reading: what comes was written just now
+	caught   bool // the present reading has come to the end, so that further records are new
 	members  map[string]Member
 	heard    map[string]time.Duration // when a node last wrote its record
 	lonely   time.Duration            // since when no server is connected, 0 if one is

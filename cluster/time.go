@@ -132,7 +132,7 @@ func (k *timekeeper) living(m *machine) map[string]*peerClocks {
 func leading(m *machine, living map[string]*peerClocks) (leader *peerClocks) {
 	oldest := m.joined
 	for id, clocks := range living {
-		if joined := m.peers[id].record.Joined; oldest == 0 || joined < oldest { // who has not joined is the youngest
+		if joined := m.peers[id].record.Joined; oldest == 0 || joined < oldest { // a node that has not joined is the youngest
 			leader, oldest = clocks, joined
 		}
 	}

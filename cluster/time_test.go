@@ -140,8 +140,8 @@ func TestABridgeOfAnEarlierReleaseTellsNoTime(t *testing.T) {
 	}
 }
 
-// TestAnOlderOneThatIsStuckHoldsUpNoStart has an older bridge renew its record and never
-// come to know the time, since it cannot read what is stored.
+// TestAnOlderOneThatIsStuckHoldsUpNoStart has an older bridge that renews its record and never
+// tells the time, since it cannot read the stream.
 func TestAnOlderOneThatIsStuckHoldsUpNoStart(t *testing.T) {
 	m := newMachine("b", "i", 1)
 	m.phase, m.joined = member, 9

@@ -4,8 +4,8 @@ import "time"
 
 // A lane is a stream to a peer and the one from it. There are two with each: that of
 // messages, which their receiver accepts once they are stored, and that of control with
-// everything else, which overtakes messages that wait. What was said before a message
-// arrives before it.
+// everything else, which overtakes messages that wait. Messages do not overtake control:
+// a frame of them says how much of it comes first.
 type lane struct {
 	out outbound
 	in  inbound

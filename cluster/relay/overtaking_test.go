@@ -169,9 +169,9 @@ func TestNobodyWaitsForAnAdoptedBridgeThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidBeforeAMessageArrivesBeforeIt has a bridge say something before each
-// message, while frames are lost, doubled and overtake each other: the other one gets no
-// message before what was said ahead of it.
+// TestWhatIsSaidBeforeAMessageArrivesBeforeIt has a bridge send control before each
+// message, while frames are lost, doubled and overtake each other: the other one gets the
+// control of a message no later than the message.
 func TestWhatIsSaidBeforeAMessageArrivesBeforeIt(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -156,7 +156,7 @@ func (p *peer) frame(dst []byte) []byte {
 	}
 	window := p.r.o.Window
 	if p.control.out.sent < p.control.out.end {
-		window = 0 // messages do not overtake what was said before them
+		window = 0 // control that is older than the messages goes first
 	}
 	if !p.messages.cut(&f, window) {
 		return nil
@@ -313,7 +313,7 @@ func (p *peer) takes(f *frame) (in inbound, epoch uint64, fresh []byte) {
 	if !l.in.synced {
 		l.in.begin(f.start)
 	}
-	if f.ordered && p.control.in.received < f.after { // what was said before is missing
+	if f.ordered && p.control.in.received < f.after { // control that is older than these messages is missing
 		p.control.wanted, l.wanted = true, true
 		return in, 0, nil
 	}
