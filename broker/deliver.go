@@ -30,7 +30,11 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 		t.reached = t.reached[:0]
 		t.b.publishing.RLock()
 		defer t.b.publishing.RUnlock()
-		r = t.routeOf(r.topic) // who subscribes since it was looked up is a peer's session, maybe
+	}
+	if t.b.index.peers != nil || t.msg.retain {
+		// A subscriber since the lookup may be a session of a peer, and was answered
+		// before this message was retained.
+		r = t.routeOf(r.topic)
 		t.enumerate()
 	}
 	if t.origin.number != 0 {

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -38,6 +41,39 @@ func topics(retained iter.Seq2[string, protocol.SpaceID]) iter.Seq[string] {
 			if !yield(topic) {
 				return
 			}
+		}
+	}
+}
+
+// TestASubscriberDuringAPublicationGetsWhatItRetains: the SUBSCRIBE is answered when the
+// receivers of the message are looked up, and it is not retained yet.
+func TestASubscriberDuringAPublicationGetsWhatItRetains(t *testing.T) {
+	t.Parallel()
+	for name, payload := range map[string]string{"kept": "on", "removed": ""} {
+		for _, qos := range []byte{0, 1} {
+			t.Run(name+" with QoS "+string('0'+qos), func(t *testing.T) {
+				t.Parallel()
+				lookedUp, subscribed := make(chan struct{}), make(chan struct{})
+				n := newHandlingNode(t, func(b *broker.Broker) {
+					b.Handle("lamp/state", func(*broker.Publication) {
+						close(lookedUp)
+						<-subscribed
+					})
+				}, func(o *broker.Options) { o.Readers = -1 })
+				publisher, subscriber := n.connect("publisher"), n.connect("subscriber")
+				published := make(chan struct{})
+				go func() {
+					defer close(published)
+					publisher.publish(&paho.Publish{Topic: "lamp/state", QoS: qos, Retain: true, Payload: []byte(payload)})
+				}()
+				<-lookedUp
+				subscriber.subscribe("lamp/+", qos)
+				close(subscribed)
+				<-published
+				if got := string(subscriber.receive().Payload); got != payload {
+					t.Errorf("the subscriber got %q, want %q", got, payload)
+				}
+			})
 		}
 	}
 }
