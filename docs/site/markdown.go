@@ -3,7 +3,6 @@ package site
 import (
 	"bytes"
 	"fmt"
-	"html/template"
 	"path"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+
+	"github.com/aibridge/aibridge/internal/gotemplate"
 )
 
 // markdown reads what the pages are written in: CommonMark with GitHub's tables.
@@ -53,7 +54,7 @@ func parse(name string, source []byte, known map[string]bool, ref string) (*page
 	if err := markdown.Renderer().Render(&out, source, root); err != nil {
 		return nil, err
 	}
-	p.body = template.HTML(out.String()) //nolint:gosec // of our own pages, without their HTML
+	p.body = gotemplate.HTML(out.String()) // of our own pages, without their HTML
 	return p, nil
 }
 

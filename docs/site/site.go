@@ -7,11 +7,12 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
-	"html/template"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/aibridge/aibridge/internal/gotemplate"
 )
 
 // Repository is the address that the links to files outside of the documentation lead to.
@@ -25,7 +26,7 @@ var (
 	//go:embed search.js
 	script []byte
 
-	pageTemplate = template.Must(template.New("page").Parse(pageText))
+	pageTemplate = gotemplate.Must(gotemplate.ParseHTML("page", pageText))
 )
 
 // index is the page that lists the others.
@@ -36,7 +37,7 @@ type page struct {
 	name     string // of its source, below docs: decisions/README.md
 	title    string
 	lead     string // its first paragraph as plain text
-	body     template.HTML
+	body     gotemplate.HTML
 	sections []section
 }
 
@@ -105,7 +106,7 @@ func assemble(sources fs.FS, pages []*page) (map[string][]byte, error) {
 	groups := navigation(pages)
 	for _, p := range pages {
 		var out bytes.Buffer
-		if err := pageTemplate.Execute(&out, shown{page: p, groups: groups}); err != nil {
+		if err := pageTemplate.Execute(&out, show(p, groups)); err != nil {
 			return nil, err
 		}
 		files[p.file()] = out.Bytes()
@@ -218,14 +219,15 @@ func searchIndex(pages []*page) []found {
 
 // shown is a page as the template sees it.
 type shown struct {
-	page   *page
-	groups []group
+	Title, Lead, Root string
+	Body              gotemplate.HTML
+	Groups            []navGroup
 }
 
-func (s shown) Title() string       { return s.page.title }
-func (s shown) Lead() string        { return s.page.lead }
-func (s shown) Root() string        { return s.page.root() }
-func (s shown) Body() template.HTML { return s.page.body }
+// show returns what the template sees of a page.
+func show(p *page, groups []group) shown {
+	return shown{Title: p.title, Lead: p.lead, Root: p.root(), Body: p.body, Groups: p.navigation(groups)}
+}
 
 // A navGroup is a group as the template sees it.
 type navGroup struct {
@@ -243,14 +245,15 @@ type navLink struct {
 // maxContents bounds the headings that are shown of the current page.
 const maxContents = 40
 
-func (s shown) Groups() []navGroup {
-	var groups []navGroup
-	for _, g := range s.groups {
+// navigation are the groups of pages, as the page links to them.
+func (p *page) navigation(groups []group) []navGroup {
+	var all []navGroup
+	for _, g := range groups {
 		shown := navGroup{Name: g.name}
-		for _, p := range g.pages {
-			link := navLink{File: p.file(), Title: p.title, Current: p == s.page}
+		for _, other := range g.pages {
+			link := navLink{File: other.file(), Title: other.title, Current: other == p}
 			if link.Current {
-				for _, heading := range p.sections {
+				for _, heading := range other.sections {
 					if heading.Level == 2 && len(link.Sections) < maxContents {
 						link.Sections = append(link.Sections, heading)
 					}
@@ -258,7 +261,7 @@ func (s shown) Groups() []navGroup {
 			}
 			shown.Links = append(shown.Links, link)
 		}
-		groups = append(groups, shown)
+		all = append(all, shown)
 	}
-	return groups
+	return all
 }

@@ -7,12 +7,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"html/template"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/gotemplate"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -158,7 +158,7 @@ var mountTexts = []shownMount{
 }
 
 func renderIndex(a *API) ([]byte, error) {
-	page, err := template.New("index").Parse(indexPage)
+	page, err := gotemplate.ParseHTML("index", indexPage)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func renderIndex(a *API) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = page.Execute(&out, map[string]any{
-		"Version": protocol.Version, "Style": template.CSS(indexStyle), //nolint:gosec // it is a constant
+		"Version": protocol.Version, "Style": gotemplate.HTML(indexStyle), // which is a constant
 		"Metrics": a.Metrics != nil, "Mounts": mounts, "Families": families(a.Set),
 	})
 	return out.Bytes(), err

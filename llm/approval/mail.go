@@ -16,11 +16,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"text/template"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/gotemplate"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -35,7 +35,7 @@ type Mailer struct {
 	To       []mail.Address          // default recipients, see postman.recipients
 	People   map[string]mail.Address // of operators, by id
 	Spaces   []protocol.SpaceID      // spaces of the approvals; all by default
-	Template *template.Template      // of the text; nil for the bridge's own
+	Template *gotemplate.Template    // of the text; nil for the bridge's own
 	PerHour  int                     // e-mails to one address, 0 for any number
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -74,7 +74,7 @@ Decide:    {{.}}
 This message decides nothing: whoever decides signs in.
 `
 
-var ownLetter = template.Must(template.New("letter").Parse(letterText))
+var ownLetter = gotemplate.Must(gotemplate.Parse("letter", letterText))
 
 // A Letter is the data of a template of e-mails. Every field is plain text on one line.
 type Letter struct {

@@ -9,8 +9,8 @@ import (
 	"net/mail"
 	"os"
 	"strings"
-	"text/template"
 
+	"github.com/aibridge/aibridge/internal/gotemplate"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -117,7 +117,7 @@ func (m *MailSettings) open() (*Mailer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if made.Template, err = template.New("letter").Parse(string(text)); err != nil {
+		if made.Template, err = gotemplate.Parse("letter", string(text)); err != nil {
 			return nil, fmt.Errorf("template_file: %w", err)
 		}
 		if err := made.Template.Execute(io.Discard, Letter{}); err != nil {

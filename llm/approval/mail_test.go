@@ -281,7 +281,7 @@ func TestMailIsConfiguredOrRefused(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "letter")
-	for text, want := range map[string]string{"{{.Tool}} waits until {{.Until}}": "", "{{.Password}}": "template_file", "{{": "template_file"} {
+	for text, want := range map[string]string{"{{.Tool}} waits until {{.Until}}": "", "{{.Password}}": "template_file", "{{.Space.Rule}}": "template_file", "{{": "template_file"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

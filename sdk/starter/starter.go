@@ -12,8 +12,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"text/template"
 
+	"github.com/aibridge/aibridge/internal/gotemplate"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/sdk/c"
 	"github.com/aibridge/aibridge/sdk/js"
@@ -107,12 +107,16 @@ func (l Language) writeTemplates(folder string, d Device) ([]string, error) {
 }
 
 func render(name string, d Device) ([]byte, error) {
-	text, err := template.New(path.Base(name)).Option("missingkey=error").ParseFS(templates, name)
+	text, err := templates.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	template, err := gotemplate.Parse(path.Base(name), string(text))
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	err = text.Execute(&out, d)
+	err = template.Execute(&out, d)
 	return out.Bytes(), err
 }
 
