@@ -11,7 +11,7 @@ import (
 // TestTheMQTTPageWorksAsWritten runs its commands with the bridge of its settings.
 func TestTheMQTTPageWorksAsWritten(t *testing.T) {
 	t.Parallel()
-	for _, tool := range []string{"bash", "curl", "mosquitto_pub", "mosquitto_sub"} {
+	for _, tool := range []string{"bash", "curl", "jq", "mosquitto_pub", "mosquitto_sub"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed", tool)
 		}

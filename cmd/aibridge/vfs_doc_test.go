@@ -10,7 +10,7 @@ import (
 // both doors open.
 func TestTheFilesPageWorksAsWritten(t *testing.T) {
 	t.Parallel()
-	for _, tool := range []string{"bash", "curl", "rclone", "mosquitto_pub", "mosquitto_sub"} {
+	for _, tool := range []string{"bash", "curl", "jq", "rclone", "mosquitto_pub", "mosquitto_sub"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed", tool)
 		}
