@@ -38,7 +38,7 @@ func TestTheBindingsPageWorksAsWritten(t *testing.T) {
 }
 
 // follow runs steps. What others do in the background may take a moment, so that
-// a step that only asks is run again until it prints what it promises.
+// the last command of a step is run again until it prints what the step promises.
 func (s *shell) follow(t *testing.T, steps []step) {
 	t.Helper()
 	if len(steps) < 3 {
@@ -46,14 +46,47 @@ func (s *shell) follow(t *testing.T, steps []step) {
 	}
 	for i, step := range steps {
 		out := s.run(t, i, step.script)
-		last := step.script[strings.LastIndexByte(strings.TrimSuffix(step.script, "\n"), '\n')+1:]
 		eventually.Holds(t, fmt.Sprintf("%s prints %q", step.script, step.want), func() bool {
 			if strings.Contains(out, step.want) {
 				return true
 			}
-			out = s.run(t, i, last)
+			out = s.run(t, i, lastCommand(t, step.script))
 			return false
 		}, &out)
+	}
+}
+
+// lastCommand is the last command of a script, with all of its lines.
+func lastCommand(t *testing.T, script string) string {
+	t.Helper()
+	lines := strings.SplitAfter(strings.TrimSuffix(script, "\n"), "\n")
+	for first := len(lines) - 1; first > 0; first-- {
+		command := strings.Join(lines[first:], "")
+		if goesOn := strings.HasSuffix(lines[first-1], "\\\n"); !goesOn && exec.CommandContext(t.Context(), "bash", "-n", "-c", command).Run() == nil {
+			return command + "\n"
+		}
+	}
+	return script
+}
+
+// TestTheLastCommandIsWhole has commands of several lines, in one pair of quotes and
+// with a line that goes on in the next.
+func TestTheLastCommandIsWhole(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	for script, want := range map[string]string{
+		"one\n":                              "one\n",
+		"one\ntwo\n":                         "two\n",
+		"one\ntwo '{\n  \"a\": 1}'\n":        "two '{\n  \"a\": 1}'\n",
+		"one\ntwo \\\n  -d '{\n\"a\": 1}'\n": "two \\\n  -d '{\n\"a\": 1}'\n",
+		"one \\\n  -x\n":                     "one \\\n  -x\n",
+		"two '{\n  \"a\": 1}'\n":             "two '{\n  \"a\": 1}'\n",
+	} {
+		if got := lastCommand(t, script); got != want {
+			t.Errorf("the last command of\n%sis\n%snot\n%s", script, got, want)
+		}
 	}
 }
 
