@@ -74,12 +74,24 @@ const lostNumbers = 1 << 16
 // repetitions before it has used as many.
 const mostSure = 4096
 
-// restored makes the client's repetitions doubtful.
-func (o *senderState) restored() {
+// leastNumber is a number above those that publishes have had until now, at whichever
+// bridge: the time of the cluster. Bridges give one more with each publish, which is less
+// than a nanosecond of it. A session that begins with this repeats nothing of an earlier
+// one of its client, whose publishes other bridges may remember.
+func (b *Broker) leastNumber() uint64 {
+	if b.index.peers == nil {
+		return 0
+	}
+	return uint64(max(b.toStore(b.clock.Steady()), 0))
+}
+
+// restored makes the client's repetitions doubtful. They get numbers from least on, above
+// those that are not on record.
+func (o *senderState) restored(least uint64) {
 	if !o.doubtful {
 		o.doubtful, o.after = true, o.recorded
 	}
-	o.last = o.recorded + lostNumbers
+	o.last = max(o.recorded+lostNumbers, least)
 }
 
 // markSure notes that an identifier is not that of a publish of before.

@@ -57,15 +57,18 @@ type sessionRecord struct {
 
 // storedSession is the keyed value of a session.
 type storedSession struct {
-	Serial    uint64               `json:"serial"`
-	Epoch     uint32               `json:"epoch,omitempty"` // of the ownership, in a cluster
-	Principal *protocol.Principal  `json:"principal"`
-	Version   byte                 `json:"version"`
-	Listener  string               `json:"listener,omitempty"`
-	Expiry    uint32               `json:"expiry"`
-	Expires   int64                `json:"expires,omitempty"` // while no client is connected
-	Subs      []storedSubscription `json:"subs,omitempty"`
-	Will      *storedWill          `json:"will,omitempty"`
+	Serial    uint64              `json:"serial"`
+	Epoch     uint32              `json:"epoch,omitempty"` // of the ownership, in a cluster
+	Principal *protocol.Principal `json:"principal"`
+	Version   byte                `json:"version"`
+	Listener  string              `json:"listener,omitempty"`
+	Expiry    uint32              `json:"expiry"`
+	Expires   int64               `json:"expires,omitempty"` // while no client is connected
+	// Received is the number up to which receipts of publishes of QoS 2 are on record, of
+	// a session that has received none the one with which it began. Later ones are in the log.
+	Received uint64               `json:"received,omitempty"`
+	Subs     []storedSubscription `json:"subs,omitempty"`
+	Will     *storedWill          `json:"will,omitempty"`
 }
 
 type storedSubscription struct {
@@ -109,7 +112,7 @@ func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
 func (b *Broker) encodeSession(s *session) []byte {
 	v := storedSession{
 		Serial: s.record.serial, Epoch: s.epoch, Principal: s.principal, Expiry: s.expiry, Expires: b.toStore(s.expires),
-		Version: s.client.Version, Listener: s.client.Listener,
+		Version: s.client.Version, Listener: s.client.Listener, Received: s.sender.recorded,
 	}
 	if s.conn.Load() != nil {
 		v.Expires = 0

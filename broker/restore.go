@@ -77,7 +77,7 @@ func (b *Broker) restore(ctx context.Context) error {
 		live += len(s.owed) - s.done
 		s.finish()
 		if b.index.peers != nil {
-			s.session.sender.restored()
+			s.session.sender.restored(b.leastNumber())
 		}
 		t.adopt(s.session)
 		s.owed = nil // or all would be there twice
@@ -203,6 +203,7 @@ func (b *Broker) makeStored(id string, v *storedSession) *session {
 	s.client = NewClient(id, v.Principal)
 	s.client.Listener, s.client.Version = v.Listener, v.Version
 	s.expiry, s.expires, s.epoch = v.Expiry, b.fromStore(v.Expires, v.Expiry), v.Epoch
+	s.sender.recorded, s.sender.last = v.Received, v.Received
 	for _, sub := range v.Subs {
 		s.subs.set(&subscription{
 			session: s, filter: sub.Filter, where: b.conditionOf(sub.Filter), id: sub.ID, qos: sub.QoS, noLocal: sub.NoLocal, retainAs: sub.RetainAs,
@@ -432,6 +433,7 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 
 // finish puts the messages owed into the window and the queue.
 func (s *restoredSession) finish() {
+	s.sender.recorded = max(s.sender.recorded, s.session.sender.recorded)
 	s.session.inbound, s.session.sender = s.inbound, s.sender
 	waiting := len(s.owed) - s.done - len(s.sent)
 	s.queue.items = make([]pending, 0, max(waiting, 0))

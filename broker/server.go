@@ -318,6 +318,8 @@ func (b *Broker) isClosed() bool {
 
 func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
 	s := &session{id: id, owner: principal.Party()}
+	s.sender.recorded = b.leastNumber()
+	s.sender.last = s.sender.recorded
 	s.is(principal)
 	s.events.presence = b.options.Presence
 	if b.options.Waiting != nil {

@@ -38,6 +38,12 @@ func (b bare) read() packets.Packet {
 // bareKept connects a client with a session that is kept.
 func (c *cluster) bareKept(to, id string) bare {
 	c.t.Helper()
+	return c.bareSession(to, id, false)
+}
+
+// bareSession connects a client with a session that is kept, and that it may begin.
+func (c *cluster) bareSession(to, id string, begin bool) bare {
+	c.t.Helper()
 	nc, err := net.Dial("tcp", c.node(to).addr)
 	if err != nil {
 		c.t.Fatal(err)
@@ -45,7 +51,7 @@ func (c *cluster) bareKept(to, id string) bare {
 	c.t.Cleanup(func() { _ = nc.Close() })
 	b, keep := bare{nc, c.t}, uint32(3600)
 	b.write(&packets.Connect{
-		ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: id, UsernameFlag: true, Username: "home",
+		ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: id, CleanStart: begin, UsernameFlag: true, Username: "home",
 		Properties: &packets.Properties{SessionExpiryInterval: &keep},
 	})
 	if answer, ok := b.read().(*packets.Connack); !ok || answer.ReasonCode != 0 {
@@ -321,4 +327,62 @@ func (c *cluster) bareWith(to, id, text string, keep uint32) bare {
 		c.t.Fatalf("CONNECT was answered by %v", answer)
 	}
 	return b
+}
+
+// TestANewSessionRepeatsNothing has a client begin a session at another bridge, which has
+// numbered fewer publishes than the one before, and use the same identifiers.
+func TestANewSessionRepeatsNothing(t *testing.T) {
+	c := newCluster(t)
+	c.entrance = new(turnstile)
+	for _, name := range []string{"a", "b", "c"} {
+		c.add(name)
+	}
+	c.agree()
+	far, member := c.connect("b", "far", "home"), c.connect("b", "member", "home")
+	far.hears("t", 2)
+	member.hears("$share/g/t", 2)
+	for _, at := range []string{"a", "a", "c"} {
+		speaker := c.bareSession(at, "speaker", true)
+		for id := uint16(1); id < 4; id++ {
+			text := fmt.Sprint(at, id)
+			speaker.publish(id, text, false)
+			if answer, ok := speaker.read().(*packets.Pubrec); !ok || answer.ReasonCode != 0 {
+				t.Fatalf("%s was answered by %v", text, answer)
+			}
+			far.expect("t=" + text + "@2")
+			member.expect("t=" + text + "@2")
+		}
+		_ = speaker.Close()
+	}
+}
+
+// TestARepetitionIsOfItsOwnSession kills the bridge at which a client has begun a session
+// and published under an identifier that its earlier session had used elsewhere.
+func TestARepetitionIsOfItsOwnSession(t *testing.T) {
+	c := newCluster(t)
+	c.entrance = new(turnstile)
+	c.add("a")
+	c.add("b")
+	journal := new(broker.MemoryJournal)
+	c.journal = journal
+	c.add("c")
+	c.agree()
+	far := c.connect("b", "far", "home")
+	far.hears("t", 2)
+	speaker := c.bareSession("a", "speaker", true)
+	speaker.publish(1, "earlier", false)
+	speaker.read()
+	far.expect("t=earlier@2")
+	_ = speaker.Close()
+	c.bareSession("c", "speaker", true) // and what it publishes there arrives nowhere
+	c.journal = journal.Copy()
+	c.end(c.node("c"))
+	c.add("c")
+	c.agree()
+	speaker = c.bareKept("c", "speaker")
+	speaker.publish(1, "later", true)
+	if answer, ok := speaker.read().(*packets.Pubrec); !ok || answer.ReasonCode != 0 {
+		t.Fatalf("it was answered by %v", answer)
+	}
+	far.expect("t=later@2")
 }
