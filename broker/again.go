@@ -14,6 +14,13 @@ func (t *turn) know(from Mark) {
 	key := t.origin.key(SessionID{t.msg.to.Space(), t.msg.from})
 	from.Offset = 0
 	t.known, t.before = t.b.origins.enter(key, &t.origin, from)
+	t.overtaken = t.known.overtakes(&t.origin)
+}
+
+// isProvided reports whether a group is given the turn's message no more: a member has
+// it, or whoever has asked all bridges since sees to that.
+func (t *turn) isProvided(group uint64) bool {
+	return t.known != nil && (t.overtaken || t.before && t.b.origins.served(t.known, group))
 }
 
 // gave notes that a session has got the turn's message, for a group or by itself.
@@ -27,10 +34,13 @@ func (t *turn) gave(s *session, group uint64) {
 	t.given = append(t.given, g)
 }
 
-// noteGiven records the receivers of the turn's message, also in the journal.
+// noteGiven records the receivers of the turn's message, also in the journal, and lets
+// others give it to more.
 func (t *turn) noteGiven() {
 	k, list := t.known, t.given
-	if t.known, t.given = nil, t.given[:0]; k == nil || len(list) == 0 {
+	t.known, t.given, t.overtaken = nil, t.given[:0], false
+	defer t.b.origins.leave(k)
+	if len(list) == 0 {
 		return
 	}
 	all := t.b.origins.give(k, list)
@@ -90,7 +100,7 @@ func (t *turn) deliverOnce(tg *target) deliveryResult {
 // deliverGroup gives the turn's message to a member that a group has here, unless
 // one has it. If members are just moving, it waits for them.
 func (t *turn) deliverGroup(g *group, members []*subscription) deliveryResult {
-	if t.known != nil && t.before && t.b.origins.served(t.known, g.id) {
+	if t.isProvided(g.id) {
 		return waits
 	}
 	if t.declined(g) {
@@ -114,6 +124,7 @@ func (sub *subscription) isMoving() bool {
 // publisher waits for that.
 func (t *turn) offerLater(g *group) {
 	r := &redelivery{b: t.b, msg: t.keep(), qos: t.msg.qos, group: g, id: g.id, origin: t.origin}
+	r.origin.again = false // nobody is asked any more
 	if receipt := t.hold(); receipt != nil {
 		r.receipt = receipt
 	}
@@ -128,7 +139,7 @@ func (t *turn) repeatAway(r *route, best deliveryResult, count func(deliveryResu
 	var groups []uint64
 	for _, g := range r.groups {
 		switch {
-		case t.b.origins.served(t.known, g.id):
+		case t.isProvided(g.id):
 			count(waits)
 		case !t.declined(g):
 			groups = append(groups, g.id)
@@ -138,7 +149,7 @@ func (t *turn) repeatAway(r *route, best deliveryResult, count func(deliveryResu
 	if away != nil {
 		peers = away.Peers
 		for i := range away.Groups {
-			if id := away.Groups[i].ID; !r.hasGroup(id) && !t.b.origins.served(t.known, id) {
+			if id := away.Groups[i].ID; !r.hasGroup(id) && !t.isProvided(id) {
 				groups = append(groups, id)
 			}
 		}

@@ -52,7 +52,11 @@ func (t *turn) encodeAway() (_ []byte, ok bool) {
 		dst = binary.LittleEndian.AppendUint64(dst, m.number)
 	}
 	if o := &t.origin; o.number != 0 {
-		for _, v := range [...]uint64{uint64(o.id), o.number, o.settled, o.after} {
+		after := o.after
+		if o.id == 0 { // a bridge of an earlier release sends the number alone, and reads nothing here
+			after = o.number + o.run
+		}
+		for _, v := range [...]uint64{uint64(o.id), o.number, o.settled, after} {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
@@ -91,6 +95,9 @@ func (t *turn) decodeAway(encoded []byte) error {
 	var o origin
 	if f&hasOrigin != 0 {
 		o = origin{id: uint16(r.Uvarint()), number: r.Uvarint(), settled: r.Uvarint(), after: r.Uvarint(), again: f&isAgain != 0}
+		if o.id == 0 {
+			o.run, o.after = o.after-o.number, 0
+		}
 	}
 	left := r.Uvarint()
 	switch r.Byte() {
@@ -182,8 +189,7 @@ func (a *Arrival) Deliver(encoded []byte, groups []uint64, only bool) (_ Outcome
 // deliverToGroup gives the turn's message to a member that a group has here.
 func (t *turn) deliverToGroup(r *route, id uint64) deliveryResult {
 	switch {
-	case t.known == nil || !t.before && !t.origin.again:
-	case t.b.origins.served(t.known, id):
+	case t.isProvided(id):
 		return waits
 	case t.origin.again: // another bridge may have given it to somebody
 		return missed

@@ -14,7 +14,7 @@ import (
 // before it had no time to record that it had.
 type origin struct {
 	id     uint16 // packet identifier; 0 of a Will
-	number uint64 // rises with the publishes of a session, and with its Wills, at whichever bridge; 0 for no origin
+	number uint64 // rises with the publishes of a client, and with its Wills, at whichever bridge; 0 for no origin
 	// settled is a number of that bridge: receipts of its publishes are on record up
 	// to it.
 	settled uint64
@@ -22,6 +22,9 @@ type origin struct {
 	// ended: under the same identifier, and with a number above after.
 	again bool
 	after uint64
+	// run is that of the bridge whose journal a Will is in, which rises with whoever
+	// loads that; 0 if the publisher does not tell.
+	run uint64
 }
 
 // An originKey is common to a publish and its repetition.
@@ -54,13 +57,26 @@ type known struct {
 	number uint64
 	again  bool // it was repeated
 	given  []given
+	run    uint64 // of a Will: the latest that has published it
+	busy   bool   // it is being given to receivers
+}
+
+// overtakes reports whether somebody has published the same since, and asked who has it:
+// whoever else offers it to a group still comes too late.
+func (k *known) overtakes(by *origin) bool {
+	if by.id == 0 {
+		return by.run != 0 && by.run < k.run
+	}
+	return by.number < k.number
 }
 
 // origins are the publications that came here and may be repeated elsewhere: their
 // bridges may not have their receipt on record.
 type origins struct {
-	mu    sync.Mutex
-	known map[originKey]*known
+	mu     sync.Mutex
+	idle   sync.Cond // a publication is not given to receivers any more, and somebody waits for that
+	awaits int       // how many wait
+	known  map[originKey]*known
 	// from are those of a process of each bridge, in the order in which they came; ""
 	// is this one.
 	from map[string]*lately
@@ -82,16 +98,41 @@ var wills = Mark{Node: "\x00will"}
 const mostOrigins = 1 << 16
 
 func newOrigins() *origins {
-	return &origins{known: make(map[originKey]*known), from: make(map[string]*lately)}
+	o := &origins{known: make(map[originKey]*known), from: make(map[string]*lately)}
+	o.idle.L = &o.mu
+	return o
 }
 
 // enter notes the arrival of a publication from a process. It returns the
 // publication, and whether it was known before: because it is repeated, came late,
-// or is offered to a group once more.
+// or is offered to a group once more. Until [origins.leave] nobody else enters it: what
+// one has given to receivers, the next knows.
 func (o *origins) enter(key originKey, by *origin, from Mark) (k *known, before bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for o.known[key] != nil && o.known[key].busy {
+		o.awaits++
+		o.idle.Wait()
+		o.awaits--
+	}
 	o.settle(from, by.settled)
+	k, before = o.find(key, by, from)
+	k.busy, k.run = true, max(k.run, by.run)
+	return k, before
+}
+
+// leave ends what enter has begun.
+func (o *origins) leave(k *known) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k.busy = false
+	if o.awaits > 0 {
+		o.idle.Broadcast()
+	}
+}
+
+// find returns a publication as enter does. mu is held.
+func (o *origins) find(key originKey, by *origin, from Mark) (k *known, before bool) {
 	was := o.known[key]
 	switch {
 	case was == nil:

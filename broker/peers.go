@@ -283,6 +283,10 @@ func (t *turn) deliverAway(r *route, away *Away, count func(deliveryResult)) {
 		if t.declined(g) {
 			continue
 		}
+		if t.isProvided(g.id) {
+			count(waits)
+			continue
+		}
 		there := away.group(g.id)
 		if there == nil {
 			count(t.deliverGroup(g, r.members[i]))
@@ -291,7 +295,7 @@ func (t *turn) deliverAway(r *route, away *Away, count func(deliveryResult)) {
 		}
 	}
 	for i := range away.Groups {
-		if g := &away.Groups[i]; !r.hasGroup(g.ID) {
+		if g := &away.Groups[i]; !r.hasGroup(g.ID) && !t.isProvided(g.ID) {
 			t.sendGroup(g.pick(t.b.shareTurns.Add(1)%g.count), g.ID)
 		}
 	}

@@ -99,6 +99,10 @@ func (t *turn) redeliver(r *redelivery) {
 		defer t.holdGroup()()
 		t.know(Mark{})
 		defer t.noteGiven()
+		if t.isProvided(r.id) {
+			r.end(Taken)
+			return
+		}
 	}
 	for _, g := range route.groups {
 		if !r.isFor(g) {

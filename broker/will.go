@@ -9,6 +9,7 @@ type will struct {
 	life   uint32 // message expiry interval, 0 none
 	fires  int64  // steady time when, once the connection is gone
 	since  int64  // when its client connected, as directories count it; 0 where there is none
+	run    uint64 // of the bridge whose journal it is in, once it fires; 0 for a bridge that is alone
 	record string // key of its own record; empty for none
 	again  bool   // an earlier process may have published it
 }
@@ -25,6 +26,7 @@ type firedWill struct {
 
 // fire has a Will published.
 func (k *timers) fire(client *Client, w *will) {
+	w.run = k.b.index.self().Epoch
 	f := &firedWill{client: client, will: w, done: make(chan struct{})}
 	key := client.Session()
 	k.mu.Lock()
@@ -171,7 +173,7 @@ func (t *turn) publishWill(client *Client, w *will) {
 		return
 	}
 	if m.qos > 0 && w.since != 0 && t.b.index.peers != nil {
-		t.origin = origin{number: uint64(w.since), again: w.again, after: uint64(w.since)}
+		t.origin = origin{number: uint64(w.since), again: w.again, run: w.run}
 	}
 	t.publishLoaded(client, r)
 	t.count.wills++

@@ -26,6 +26,7 @@ type cluster struct {
 	nodes    map[string]*bridgeNode
 	retained *retainedLog
 	deaf     map[string]bool // what is sent to these is lost
+	detained map[[2]string]*detention
 	runs     map[string]uint64
 	journal  broker.Journal // of the bridges that are added
 	entrance broker.Directory
@@ -52,6 +53,9 @@ type straight struct {
 }
 
 func (s *straight) Send(to string, f []byte) error {
+	if s.c.detains(s.from, to, f) {
+		return nil
+	}
 	s.mu.Lock()
 	line := s.to[to]
 	if line == nil {
@@ -86,8 +90,57 @@ func (s *straight) close() {
 	s.done.Wait()
 }
 
+// A detention holds frames back on their way from a bridge to another one.
+type detention struct {
+	c      *cluster
+	way    [2]string
+	frames [][]byte
+}
+
+// detain holds all frames back that a bridge sends to another one from now on.
+func (c *cluster) detain(from, to string) *detention {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := &detention{c: c, way: [2]string{from, to}}
+	c.detained[d.way] = d
+	return d
+}
+
+func (c *cluster) detains(from, to string, f []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.detained[[2]string{from, to}]
+	if d != nil {
+		d.frames = append(d.frames, slices.Clone(f))
+	}
+	return d != nil
+}
+
+// await waits until frames with all the texts are held.
+func (d *detention) await(texts ...string) {
+	d.c.t.Helper()
+	eventually.Holds(d.c.t, "messages are on their way", func() bool {
+		d.c.mu.Lock()
+		defer d.c.mu.Unlock()
+		all := string(slices.Concat(d.frames...))
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(all, text) })
+	})
+}
+
+// release has what is held arrive, also if its sender has ended meanwhile, and returns
+// when it has.
+func (d *detention) release() {
+	d.c.mu.Lock()
+	delete(d.c.detained, d.way)
+	n := d.c.nodes[d.way[1]]
+	d.c.mu.Unlock()
+	for _, f := range d.frames {
+		n.relay.Take(d.way[0], f)
+	}
+}
+
 func newCluster(t *testing.T, names ...string) *cluster {
-	c := &cluster{t: t, nodes: make(map[string]*bridgeNode), deaf: make(map[string]bool), runs: make(map[string]uint64), retained: &retainedLog{grown: make(chan struct{})}}
+	c := &cluster{t: t, nodes: make(map[string]*bridgeNode), deaf: make(map[string]bool), detained: make(map[[2]string]*detention), runs: make(map[string]uint64), retained: &retainedLog{grown: make(chan struct{})}}
 	for _, name := range names {
 		c.add(name)
 	}
@@ -163,8 +216,8 @@ func (c *cluster) end(n *bridgeNode) {
 	n.stop()
 }
 
-// agree tells all bridges who is there, and waits until they know each other.
-func (c *cluster) agree() {
+// meet tells all bridges who is there, and waits until they know each other.
+func (c *cluster) meet() {
 	c.t.Helper()
 	var members []Member
 	for _, n := range c.all() {
@@ -176,6 +229,12 @@ func (c *cluster) agree() {
 	for _, n := range c.all() {
 		eventually.Holds(c.t, n.id+" is ready", n.relay.Ready)
 	}
+}
+
+// agree has the bridges meet, and publish Wills.
+func (c *cluster) agree() {
+	c.t.Helper()
+	c.meet()
 	for _, n := range c.all() {
 		n.PublishWills()
 	}

@@ -285,8 +285,99 @@ func TestASessionHasAWillOnRecordThatIsOnRecordToo(t *testing.T) {
 	expectAll(t, []string{will, "t=end@1"}, keeper.connect("a", false))
 }
 
+// A mourning has Wills of clients of bridge a, each of which goes to one member of a group
+// at b and c.
+type mourning struct {
+	*mortal
+	members []*device
+	clients []bare
+	texts   []string
+}
+
+func newMourning(t *testing.T) *mourning {
+	c := newCluster(t, "b", "c")
+	m := &mourning{mortal: newMortal(c), members: []*device{c.connect("b", "m1", "home"), c.connect("c", "m2", "home")}}
+	for _, d := range m.members {
+		d.hears("$share/g/t", 2)
+		d.hears("over", 1)
+	}
+	for range 4 { // so that both have their turn
+		client, _ := m.mourned()
+		m.clients, m.texts = append(m.clients, client), append(m.texts, fmt.Sprint("mourned-", m.mortal.clients))
+	}
+	return m
+}
+
+// expectOnce has the group get each Will once.
+func (m *mourning) expectOnce() {
+	m.c.t.Helper()
+	got := make(map[string]int)
+	for i, d := range m.members {
+		m.c.connect([]string{"b", "c"}[i], fmt.Sprint("last", i), "home").says("over", fmt.Sprint(i), 1)
+		for text := d.next(); text != fmt.Sprintf("over=%d@1", i); text = d.next() {
+			got[text]++
+		}
+	}
+	for _, text := range m.texts {
+		if n := got["t="+text+"@2"]; n != 1 {
+			m.c.t.Errorf("%s came %d times: %v", text, n, got)
+		}
+	}
+}
+
+// TestAGroupGetsAWillOnceThatTwoPublish has a bridge come back, publish its Wills and ask
+// who has them, while its adopter still waits for the same answers.
+func TestAGroupGetsAWillOnceThatTwoPublish(t *testing.T) {
+	m := newMourning(t)
+	c := m.c
+	m.kill()
+	first := c.detain("b", "c")
+	h := m.bequeath("b")
+	h.isKnownTo(c.all()...)
+	m.journal = m.journal.Copy()
+	h.end()
+	first.await(m.texts...)
+	c.journal = m.journal
+	c.add("a")
+	c.meet()
+	second, answers := c.detain("a", "c"), c.detain("c", "a")
+	c.node("a").PublishWills()
+	second.await(m.texts...)
+	second.release() // c has them for nobody, and bridge a does not hear that yet
+	first.release()
+	eventually.Holds(t, "the adopter has published them", h.broker.Vacant)
+	answers.release()
+	eventually.Holds(t, "bridge a has published them", func() bool { return m.onRecord() == 0 })
+	m.expectOnce()
+}
+
+// TestAGroupGetsAWillOnceThatADeadBridgeHadSent has Wills of a bridge that is killed arrive
+// when its adopter has asked who has them, and has given them to others.
+func TestAGroupGetsAWillOnceThatADeadBridgeHadSent(t *testing.T) {
+	m := newMourning(t)
+	c := m.c
+	late := c.detain("a", "c")
+	for _, client := range m.clients {
+		_ = client.Close()
+	}
+	got := []string{m.members[0].next(), m.members[0].next()}
+	for _, text := range got { // of two it is the turn of c
+		m.texts = slices.DeleteFunc(m.texts, func(other string) bool { return text == "t="+other+"@2" })
+	}
+	late.await(m.texts...)
+	m.kill()
+	h := m.bequeath("b")
+	h.isKnownTo(c.node("b")) // so c takes it that the process is there which is dead
+	eventually.Holds(t, "the adopter has published them", h.broker.Vacant)
+	late.release()
+	m.expectOnce()
+	h.end()
+}
+
 // An heir serves what a killed bridge has left, under that bridge's name.
 type heir struct {
+	m      *mortal
+	run    uint64
 	broker *broker.Broker
 	relay  *Relay
 	line   *straight
@@ -386,32 +477,52 @@ func expectAll(t *testing.T, want []string, devices ...*device) {
 // adoptAt has another bridge serve the journal until all Wills are published, or be
 // stopped before that may be.
 func (m *mortal) adoptAt(at string, all bool) {
+	m.c.t.Helper()
+	h := m.bequeath(at)
+	h.isKnownTo(m.c.all()...)
+	if all {
+		eventually.Holds(m.c.t, "no Will is on record", func() bool { return m.onRecord() == 0 })
+	} else {
+		m.journal = m.journal.Copy()
+	}
+	h.end()
+}
+
+// bequeath has another bridge serve the journal. Nobody knows of it.
+func (m *mortal) bequeath(at string) *heir {
 	c := m.c
 	c.t.Helper()
 	c.runs["a"]++
-	run := c.runs["a"]
-	h := &heir{line: &straight{c: c, from: "a", to: make(map[string]chan []byte)}}
-	h.relay = New(Options{Self: Node{"a", run}, Key: &testKey, Transport: h.line})
+	h := &heir{m: m, run: c.runs["a"], line: &straight{c: c, from: "a", to: make(map[string]chan []byte)}}
+	h.relay = New(Options{Self: Node{"a", h.run}, Key: &testKey, Transport: h.line})
 	var err error
 	if h.broker, err = c.node(at).Adopt("a", m.journal, h.relay, c.entrance, nil); err != nil {
 		c.t.Fatal(err)
 	}
 	h.relay.Start(Of(h.broker))
-	others := []Member{{Node: Node{"a", run}, Ready: true, Adopted: true}}
+	return h
+}
+
+// isKnownTo tells the heir of all bridges, and some of them of the heir.
+func (h *heir) isKnownTo(some ...*bridgeNode) {
+	c := h.m.c
+	members := []Member{{Node: Node{"a", h.run}, Ready: true, Adopted: true}}
 	for _, n := range c.all() {
-		others = append(others, Member{Node: Node{n.id, n.epoch}, Ready: true})
+		members = append(members, Member{Node: Node{n.id, n.epoch}, Ready: true})
 	}
+	self := &bridgeNode{Broker: h.broker, relay: h.relay, id: "a", epoch: h.run, stop: func() {}}
 	c.mu.Lock()
-	c.nodes["a"] = &bridgeNode{Broker: h.broker, relay: h.relay, id: "a", epoch: run, stop: func() {}}
+	c.nodes["a"] = self
 	c.mu.Unlock()
-	for _, n := range c.all() {
-		n.relay.Reconcile(others)
+	for _, n := range append(some, self) {
+		n.relay.Reconcile(members)
 	}
-	if all {
-		eventually.Holds(c.t, "no Will is on record", func() bool { return m.onRecord() == 0 })
-	} else {
-		m.journal = m.journal.Copy()
-	}
+}
+
+// end gives the journal back.
+func (h *heir) end() {
+	c := h.m.c
+	c.t.Helper()
 	c.mu.Lock()
 	delete(c.nodes, "a")
 	c.mu.Unlock()
