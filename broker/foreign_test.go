@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -188,13 +189,10 @@ func TestMosquittoBridgeConnects(t *testing.T) {
 		}
 	}
 	n := newNode(t, 0)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(freeport.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := l.Addr().String()
-	_ = l.Close()
-	_, port, _ := net.SplitHostPort(theirs)
 	config := filepath.Join(t.TempDir(), "mosquitto.conf")
 	text := fmt.Sprintf("listener %s 127.0.0.1\nallow_anonymous true\nconnection ours\naddress %s\nbridge_protocol_version mqttv311\nrestart_timeout 1\nnotifications false\ntopic # both 1\n", port, n.addr)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/bubble"
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -50,14 +50,10 @@ func TestAnAgentIsCalledAtItsEndpoint(t *testing.T) {
 	if result, err := w.Forward(t.Context(), callOf(alice), "boiler", "acme.blink", json.RawMessage(`{}`)); err != nil || string(result) != `{"litres":2}` || <-commandsGot != "acme.blink" {
 		t.Errorf("a command of its own: %s, %v", result, err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	w.do(alice, "agent.register", fmt.Sprintf(`{"agent_id":"boiler","type":"end_agent","endpoints":["http://%s/","%s"]}`, closed.Addr(), server.URL), nil)
+	closed := freeport.Address()
+	w.do(alice, "agent.register", fmt.Sprintf(`{"agent_id":"boiler","type":"end_agent","endpoints":["http://%s/","%s"]}`, closed, server.URL), nil)
 	w.do(alice, "skill.invoke", bleed, nil) // nothing was sent to the first
-	w.do(alice, "agent.register", fmt.Sprintf(`{"agent_id":"boiler","type":"end_agent","endpoints":["http://%s/"]}`, closed.Addr()), nil)
+	w.do(alice, "agent.register", fmt.Sprintf(`{"agent_id":"boiler","type":"end_agent","endpoints":["http://%s/"]}`, closed), nil)
 	if err := w.fails(alice, "skill.invoke", bleed, protocol.TargetUnavailable); err.Details["agent_id"] != "boiler" {
 		t.Errorf("details %v", err.Details)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/freeport"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -178,14 +179,10 @@ func TestTheNextEndpointIsTriedIfThatDoesNoHarm(t *testing.T) {
 		good.Add(1)
 		success(rw, q, `{"celsius":20}`)
 	})
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := freeport.Address()
 	w := newWorld(t, allowPrivate)
 
-	w.do(alice, "skill.register", onWeb("http://"+closed.Addr().String(), works.URL), nil)
+	w.do(alice, "skill.register", onWeb("http://"+closed, works.URL), nil)
 	w.do(alice, "skill.invoke", bleed, nil) // nothing was sent to the first
 	w.do(alice, "skill.register", onWeb(breaks.URL, works.URL), nil)
 	w.do(alice, "skill.invoke", set, nil)
@@ -193,7 +190,7 @@ func TestTheNextEndpointIsTriedIfThatDoesNoHarm(t *testing.T) {
 	if broken.Load() != 2 || good.Load() != 2 {
 		t.Errorf("the broken one was asked %d times, the good one %d", broken.Load(), good.Load())
 	}
-	w.do(alice, "skill.register", onWeb("http://"+closed.Addr().String()), nil)
+	w.do(alice, "skill.register", onWeb("http://"+closed), nil)
 	w.fails(alice, "skill.invoke", bleed, protocol.TargetUnavailable)
 }
 

@@ -43,14 +43,9 @@ func TestNamesAreCompletedWithoutABridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = closed.Close()
 	for name, url := range map[string]string{
 		"no bridge":         "",
-		"a closed port":     "mqtt://" + closed.Addr().String(),
+		"a closed port":     "mqtt://" + freeAddress(),
 		"a silent bridge":   "mqtt://" + silent.Addr().String(),
 		"a silent door":     "http://" + silent.Addr().String(),
 		"no address at all": "gopher://x",

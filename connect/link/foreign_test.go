@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/freeport"
 )
 
 // A mosquitto is a broker that others wrote.
@@ -48,12 +49,7 @@ func startMosquitto(t *testing.T, dir, settings string) *mosquitto {
 	}
 	m := &mosquitto{t: t, program: program, config: filepath.Join(dir, "mosquitto.conf")}
 	eventually.Holds(t, "mosquitto has a port", func() bool { // somebody may take it meanwhile
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, m.port, _ = net.SplitHostPort(l.Addr().String())
-		_ = l.Close()
+		_, m.port, _ = net.SplitHostPort(freeport.Address())
 		text := "user root\nlistener " + m.port + " 127.0.0.1\n" + strings.ReplaceAll(settings, "DIR", dir)
 		if err := os.WriteFile(m.config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
