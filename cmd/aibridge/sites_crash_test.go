@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -112,7 +113,11 @@ func (e *siteEnd) speaksAndDies(t *testing.T, topic string) (acknowledged []int)
 		if i == before {
 			dying.Go(e.kill)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		patience := bridgetest.Patience
+		if i >= before {
+			patience = 2 * time.Second
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := ch.Publish(ctx, topic, client.Message{Payload: []byte(strconv.Itoa(i)), QoS: byte(2 - i%2)})
 		cancel()
 		if err == nil {
