@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
 	"sync/atomic"
-
-	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Starter begins a command whose result comes from elsewhere, such as the
@@ -22,7 +21,10 @@ type Starter[P, R any] func(ctx context.Context, call *Call, params P, done func
 
 // NewAsync declares a command like [New], with a handler that does not wait.
 func NewAsync[P, R any](spec Spec, start Starter[P, R]) Command {
-	return declare(spec, &form[P, R]{start: start})
+	form := &startForm[P, R]{start: start}
+	command := form.declare(spec, reflect.TypeFor[P](), reflect.TypeFor[R](), form.fill)
+	command.async = true
+	return command
 }
 
 // An unhurried invocation need not be waited for. The result is good until
@@ -32,23 +34,38 @@ type unhurried interface {
 	begin(ctx context.Context, call *Call, done func(result json.RawMessage, err error))
 }
 
-// A started form is an invocation of a command that was declared with
+// A startForm is the part that the calls of one command share that was declared with
 // [NewAsync].
-type started[P, R any] struct {
-	filled[P, R]
-	done func(json.RawMessage, error)
-	out  R
+type startForm[P, R any] struct {
+	codecs
+	start Starter[P, R]
 }
+
+func (f *startForm[P, R]) fill(params json.RawMessage) (run invocation, async bool, err error) {
+	s := &started[P, R]{startForm: f}
+	async, err = f.params.Decode(params, &s.params)
+	return s, async, err
+}
+
+// A started form is an invocation.
+type started[P, R any] struct {
+	*startForm[P, R]
+	params P
+	done   func(json.RawMessage, error)
+	out    R
+}
+
+func (s *started[P, R]) target() Resource { return targetOf(&s.params) }
 
 func (s *started[P, R]) begin(ctx context.Context, call *Call, done func(json.RawMessage, error)) {
 	s.done = done
-	s.form.start(ctx, call, s.params, s.ended)
+	s.start(ctx, call, s.params, s.ended)
 }
 
 // ended is called by the handler.
 func (s *started[P, R]) ended(result R, err error) {
 	if err != nil {
-		s.done(s.written(result, err))
+		s.done(s.written(&result, err))
 		return
 	}
 	s.out = result
@@ -174,20 +191,4 @@ func (c *Call) party() string {
 		return c.plan.callerOf(c).name
 	}
 	return c.Principal.Party().String()
-}
-
-// written makes JSON of a handler's result.
-func (f *form[P, R]) written(result R, err error) (json.RawMessage, error) {
-	if err != nil && isZero(&result) {
-		return nil, err
-	}
-	written, failed := f.result.Encode(&result)
-	if failed != nil {
-		return nil, unwritable(failed)
-	}
-	return written, err
-}
-
-func unwritable(cause error) error {
-	return protocol.Wrap(protocol.Internal, cause, "the result cannot be written as JSON")
 }

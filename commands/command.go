@@ -38,27 +38,33 @@ type invocation interface {
 // parameters, see the package documentation; R is the result, which becomes a
 // JSON object. [NewSet] reports the faults of a declaration.
 func New[P, R any](spec Spec, handler Handler[P, R]) Command {
-	return declare(spec, &form[P, R]{handler: handler})
+	form := &form[P, R]{handler: handler}
+	return form.declare(spec, reflect.TypeFor[P](), reflect.TypeFor[R](), form.fill)
 }
 
-func declare[P, R any](spec Spec, form *form[P, R]) Command {
+// codecs are those of one command, with the work that is the same for all types of
+// parameters and results: of a generic function the program has a copy for each command.
+type codecs struct{ params, result *schema.Codec }
+
+// declare derives the codecs from the types, and the command with them.
+func (c *codecs) declare(spec Spec, paramsType, resultType reflect.Type, decode func(json.RawMessage) (invocation, bool, error)) Command {
 	var flag *schema.Flag
 	if spec.Async {
 		flag = &schema.Flag{Name: "async", Doc: "answer at once with a task_id; see task.get"}
 	}
-	params, err := schema.ForParams(reflect.TypeFor[P](), flag)
+	params, err := schema.ForParams(paramsType, flag)
 	if err != nil {
 		return Command{Spec: spec, err: err}
 	}
-	result, err := schema.ForResult(reflect.TypeFor[R]())
+	result, err := schema.ForResult(resultType)
 	if err != nil {
 		return Command{Spec: spec, err: err}
 	}
-	shown, err := loggable(reflect.TypeFor[P]())
+	shown, err := loggable(paramsType)
 	if err != nil {
 		return Command{Spec: spec, err: err}
 	}
-	form.params, form.result = params, result
+	c.params, c.result = params, result
 	return Command{
 		Spec:         spec,
 		paramsSchema: params.JSON(),
@@ -67,8 +73,7 @@ func declare[P, R any](spec Spec, form *form[P, R]) Command {
 		results:      result.Fields(),
 		loggable:     shown,
 		mark:         markCommand(spec.Name),
-		async:        form.start != nil,
-		decode:       form.fill,
+		decode:       decode,
 	}
 }
 
@@ -101,18 +106,11 @@ func (c *Command) CheckParams(params json.RawMessage) error {
 
 // A form is the part that the calls of one command share.
 type form[P, R any] struct {
-	handler Handler[P, R] // this
-	start   Starter[P, R] // or that
-	params  *schema.Codec
-	result  *schema.Codec
+	codecs
+	handler Handler[P, R]
 }
 
 func (f *form[P, R]) fill(params json.RawMessage) (run invocation, async bool, err error) {
-	if f.start != nil {
-		s := &started[P, R]{filled: filled[P, R]{form: f}}
-		async, err = f.params.Decode(params, &s.params)
-		return s, async, err
-	}
 	filled := &filled[P, R]{form: f}
 	async, err = f.params.Decode(params, &filled.params)
 	return filled, async, err
@@ -124,15 +122,33 @@ type filled[P, R any] struct {
 	params P
 }
 
-func (f *filled[P, R]) target() Resource {
-	if t, ok := any(&f.params).(Targeter); ok {
+func (f *filled[P, R]) target() Resource { return targetOf(&f.params) }
+
+// targetOf is the resource that parameters name. They are a pointer.
+func targetOf(params any) Resource {
+	if t, ok := params.(Targeter); ok {
 		return t.Target()
 	}
 	return Resource{}
 }
 
 func (f *filled[P, R]) run(ctx context.Context, call *Call) (json.RawMessage, error) {
-	return f.written(f.handler(ctx, call, f.params))
+	result, err := f.handler(ctx, call, f.params)
+	return f.written(&result, err)
 }
 
-func isZero[R any](result *R) bool { return reflect.ValueOf(result).Elem().IsZero() }
+// written makes JSON of a handler's result, which is a pointer.
+func (c *codecs) written(result any, err error) (json.RawMessage, error) {
+	if err != nil && reflect.ValueOf(result).Elem().IsZero() {
+		return nil, err
+	}
+	written, failed := c.result.Encode(result)
+	if failed != nil {
+		return nil, unwritable(failed)
+	}
+	return written, err
+}
+
+func unwritable(cause error) error {
+	return protocol.Wrap(protocol.Internal, cause, "the result cannot be written as JSON")
+}
