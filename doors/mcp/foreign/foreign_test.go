@@ -17,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/gobuild"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -216,6 +217,7 @@ func TestTheTypeScriptSDKsHaveTheirResultsByTask(t *testing.T) {
 	node := node(t)
 	for _, generation := range []string{"1", "2"} {
 		t.Run(generation, func(t *testing.T) {
+			patient := bridge(t) // with forms, whose calls may take their time
 			n := bridge(t, func(c *app.Config) { c.MCP.HoldMS, c.Approvals.WaitSeconds = 200, 1 })
 			done := make(chan struct{})
 			fired, opened := slowSkill(t, n, "kiln", "fire", "", done), slowSkill(t, n, "door", "open", "high", nil)
@@ -234,7 +236,7 @@ func TestTheTypeScriptSDKsHaveTheirResultsByTask(t *testing.T) {
 					agree(t, n)
 				}
 			}
-			runTelling(t, heard, &got, node, "patience.mjs", generation, n.HTTPURL("/mcp"))
+			runTelling(t, heard, &got, node, "patience.mjs", generation, patient.HTTPURL("/mcp"), n.HTTPURL("/mcp"))
 			if len(got.Forms) != 2 || len(got.Forms[0].RequestedSchema.Required) != 1 || got.Forms[0].RequestedSchema.Required[0] != "celsius" {
 				t.Errorf("forms: %+v", got.Forms)
 			}
@@ -275,19 +277,22 @@ func slowSkill(t *testing.T, n *bridgetest.Node, skill, capability, risk string,
 	return &calls
 }
 
-// agree approves of everything that waits at a bridge.
+// agree approves of everything that waits at a bridge, as soon as something does: a client
+// may be told of the task before its approval is asked for.
 func agree(t *testing.T, n *bridgetest.Node) {
-	c := n.Dial(t)
-	list, err := client.Call[struct {
-		Approvals []struct {
-			ID    string `json:"approval_id"`
-			Nonce string `json:"nonce"`
-		}
-	}](t.Context(), c, "approval.list", map[string]string{"state": "pending"})
-	if err != nil {
-		t.Error(err)
+	t.Helper()
+	type approval struct {
+		ID    string `json:"approval_id"`
+		Nonce string `json:"nonce"`
 	}
-	for _, a := range list.Approvals {
+	c := n.Dial(t)
+	var waiting []approval
+	eventually.Holds(t, "something waits", func() bool {
+		list, err := client.Call[struct{ Approvals []approval }](t.Context(), c, "approval.list", map[string]string{"state": "pending"})
+		waiting = list.Approvals
+		return err == nil && len(waiting) > 0
+	})
+	for _, a := range waiting {
 		if _, err := client.Call[json.RawMessage](t.Context(), c, "approval.decide", map[string]string{"approval_id": a.ID, "nonce": a.Nonce, "decision": "approve"}); err != nil {
 			t.Error(err)
 		}
