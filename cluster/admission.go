@@ -26,21 +26,23 @@ func (m *Misfit) Unwrap() error { return protocol.Errorf(protocol.StoreUnavailab
 
 // fits returns a [Misfit] if the node of r cannot work beside the node of other, which
 // has joined already: the versions of the protocol, or settings that must agree,
-// differ.
-func (r *Record) fits(other *Record) error {
-	if reason := r.misfit(other); reason != "" {
+// differ. Vacated are the addresses of removed bridges.
+func (r *Record) fits(other *Record, vacated []string) error {
+	if reason := r.misfit(other, vacated); reason != "" {
 		return &Misfit{other.Node, reason}
 	}
 	return nil
 }
 
-func (r *Record) misfit(other *Record) string {
+func (r *Record) misfit(other *Record, vacated []string) string {
 	if d := r.Wire - other.Wire; d < -1 || d > 1 {
 		return fmt.Sprintf("it speaks version %d of the bridges' protocol (release %s) and this one version %d (release %s); versions that differ by one work together, so go by the releases in between", other.Wire, other.Version, r.Wire, r.Version)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Agree)) {
-		if theirs, ok := other.Agree[name]; ok && theirs != r.Agree[name] {
-			return fmt.Sprintf("%s is %q there and %q here; it must be the same on all bridges of a cluster", name, theirs, r.Agree[name])
+		mine := r.Agree[name]
+		theirs, told := other.Agree[name]
+		if told && theirs != mine && !(name == joinSetting && replaces(mine, theirs, vacated)) {
+			return fmt.Sprintf("%s is %q there and %q here; it must be the same on all bridges of a cluster", name, theirs, mine)
 		}
 	}
 	return ""
@@ -81,10 +83,13 @@ func (r *Record) fitsKeys(other *Record, rotating []string) error {
 		strings.Join(files, ", "), strings.Join(shared, ", "))}
 }
 
-// admit returns the error of this node if it cannot work beside a node that joined
-// before it. One that does not fit to an older one does not count: it ends itself, as
+// admit returns the error of this node if a bridge of its id was removed, or it cannot
+// work beside a node that joined before it. One that does not fit to an older one does not count: it ends itself, as
 // when several with secrets of their own start together. The caller holds mu.
 func (m *Membership) admit() error {
+	if err := m.removed(); err != nil {
+		return err
+	}
 	older := slices.SortedFunc(maps.Values(m.machine.peers), func(a, b *peer) int { return cmp.Compare(a.record.Joined, b.record.Joined) })
 	var admitted []*Record
 	for _, p := range older {
@@ -109,7 +114,7 @@ func (m *Membership) admit() error {
 // refused returns the [Misfit] of a node beside one that joined before it. Other secrets
 // are one only where all work.
 func (m *Membership) refused(r, other *Record) error {
-	if err := r.fits(other); err != nil || m.o.Working != All {
+	if err := r.fits(other, m.vacated()); err != nil || m.o.Working != All {
 		return err
 	}
 	return r.fitsKeys(other, m.o.Rotating)

@@ -14,7 +14,6 @@ import (
 const (
 	attemptTimeout = 900 * time.Millisecond // of one question to NATS
 	followPause    = 100 * time.Millisecond // between two attempts to follow the stream
-	endedLife      = time.Hour              // lifetime of the record of an ended node
 	staleAfter     = time.Second            // delay of reading behind confirmed writes, after which it starts again
 )
 
@@ -280,7 +279,7 @@ func (m *Membership) declare(ctx context.Context) {
 		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		data, err := ending(&e.record, Dead, m.o.ID)
 		if err == nil {
-			_, err = m.stream.Write(attempt, e.id, data, e.revision, endedLife)
+			_, err = m.stream.Write(attempt, e.id, data, e.revision, e.record.endedLife())
 		}
 		switch {
 		case err == nil:
@@ -295,7 +294,7 @@ func (m *Membership) declare(ctx context.Context) {
 
 // ending is the record of a node that is no member any more.
 func ending(r *Record, state State, by string) ([]byte, error) {
-	ended := Record{Schema: recordSchema, Instance: r.Instance, Renewals: r.Renewals, By: by, Member: r.Member}
+	ended := Record{Schema: recordSchema, Instance: r.Instance, Renewals: r.Renewals, By: by, Removed: r.Removed, Member: r.Member}
 	ended.State, ended.Addresses, ended.Notes = state, nil, nil
 	return ended.encode()
 }
@@ -320,13 +319,14 @@ func (m *Membership) resignOnce(ctx context.Context) error {
 	joined, after, unfit := m.machine.joined, m.machine.revision, m.machine.phase == fenced
 	m.mine.Epoch, m.mine.Joined = m.machine.epoch, joined
 	data, err := ending(&m.mine, Left, "")
+	life := m.mine.endedLife()
 	m.mu.Unlock()
 	if err != nil || joined == 0 {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	_, err = m.stream.Write(ctx, m.o.ID, data, after, endedLife)
+	_, err = m.stream.Write(ctx, m.o.ID, data, after, life)
 	if !errors.Is(err, ErrTaken) {
 		return err
 	}

@@ -25,13 +25,16 @@ func agreed(list []string) string {
 	return strings.Join(sorted, ",")
 }
 
+// joinSetting is the list of bridges that keep the state, see [Settings.Join].
+const joinSetting = "cluster.join"
+
 // Agreement are the settings in which all bridges of a cluster must agree, beside
 // cluster.working.
 func (s *Settings) Agreement() map[string]string {
 	if !s.Formed() {
 		return map[string]string{}
 	}
-	return map[string]string{"cluster.join": agreed(s.Join)}
+	return map[string]string{joinSetting: agreed(s.Join)}
 }
 
 // Keeps is the address under which this bridge keeps a copy of the state, "" for a

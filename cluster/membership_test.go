@@ -397,7 +397,7 @@ func TestABridgeMayHaveAnOlderVersionOfAKeyFile(t *testing.T) {
 func TestVersionsThatDifferByOneWorkTogether(t *testing.T) {
 	for wire, fits := range map[int]bool{Wire - 2: false, Wire - 1: true, Wire: true, Wire + 1: true, Wire + 2: false} {
 		own := Record{Member: Member{Wire: Wire, Version: "1.0"}}
-		err := own.fits(&Record{Member: Member{Node: Node{ID: "b"}, Wire: wire, Version: "2.0"}})
+		err := own.fits(&Record{Member: Member{Node: Node{ID: "b"}, Wire: wire, Version: "2.0"}}, nil)
 		if (err == nil) != fits {
 			t.Errorf("%d beside %d: %v", Wire, wire, err)
 		}

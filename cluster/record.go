@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -30,6 +31,8 @@ type Record struct {
 	// which the newest can be derived.
 	Keys map[string]string `json:"keys,omitempty"`
 	By   string            `json:"by,omitempty"` // id of the bridge that declared it dead
+	// Removed is set for a bridge that has ended for good.
+	Removed *Removal `json:"removed,omitempty"`
 	// Calendar is the time by the clock of the node's machine, and Time that of the
 	// cluster as it knows it, when the record was written; Unix milliseconds, 0 for
 	// unknown.
@@ -40,6 +43,15 @@ type Record struct {
 
 // ended reports whether the record is of a node that is no member any more.
 func (r *Record) ended() bool { return r.State == Left || r.State == Dead }
+
+// endedLife is the lifetime of the record of an ended node: 0 for no limit, where it
+// keeps a copy of the state, or was removed.
+func (r *Record) endedLife() time.Duration {
+	if r.Keeps != "" || r.Removed != nil {
+		return 0
+	}
+	return time.Hour
+}
 
 // encode returns the record in its stored form.
 func (r *Record) encode() ([]byte, error) {

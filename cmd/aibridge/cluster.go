@@ -15,7 +15,7 @@ import (
 
 func clusterCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "cluster", Short: "Join bridges, and see those that share a state"}
-	cmd.AddCommand(clusterInitCommand(), clusterRotateCommand(), clusterStatusCommand(), clusterDrainCommand())
+	cmd.AddCommand(clusterInitCommand(), clusterRotateCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterRemoveCommand())
 	return cmd
 }
 

@@ -57,6 +57,26 @@ func TestADrainIsToldInASentence(t *testing.T) {
 	}
 }
 
+func TestARemovalIsToldInSentences(t *testing.T) {
+	for result, want := range map[string]string{
+		`{"bridge_id":"b"}`:                            "b is removed, and its id is used no more\n",
+		`{"bridge_id":"b","already":true,"keepers":3}`: "b was removed before, and its id is used no more\n3 bridges keep the state now\n",
+		`{"bridge_id":"b","kept_state":true,"keepers":2,"lacking_copies":9,"address":"c:1","served_by":"a"}`: "b is removed, and its id is used no more\n2 bridges keep the state now\n" +
+			"9 streams have fewer copies than they are to have, until another bridge takes its place\n" +
+			"start that one with an id of its own, at c:1 or with another address for that in cluster.join\n" +
+			"a serves its sessions until their clients come back, or they expire\n",
+	} {
+		var out bytes.Buffer
+		if err := writeRemoved(&out, json.RawMessage(result)); err != nil || out.String() != want {
+			t.Errorf("%v: %q, want %q", err, out.String(), want)
+		}
+		hostile := strings.ReplaceAll(result, `"b"`, `"b\u001b"`)
+		if err := writeRemoved(&out, json.RawMessage(hostile)); err != nil || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("an id is printed raw: %v %q", err, out.String())
+		}
+	}
+}
+
 func TestAClustersKeyIsMadeAnewFromAFolder(t *testing.T) {
 	dir := t.TempDir()
 	home, data, fresh := filepath.Join(dir, "home.key"), filepath.Join(dir, "data"), filepath.Join(dir, "new.key")

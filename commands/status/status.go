@@ -37,6 +37,7 @@ type Options struct {
 	Peers    func() []Peer           // to which messages are relayed; optional
 	Checks   []Check                 // of the parts that the bridge cannot work without
 	Drainer  Drainer                 // optional
+	Remover  Remover                 // optional
 	// Centre is the bridge that this one is a site of, as far as a principal may know,
 	// nil for none. Optional.
 	Centre func(*protocol.Principal) *Centre
@@ -82,7 +83,7 @@ func New(o Options) *Service {
 
 // Commands are the commands of the family.
 func (s *Service) Commands() []commands.Command {
-	return []commands.Command{commands.New(bridgeStatus, s.Status), commands.New(bridgeConfig, s.Config), commands.New(bridgeCluster, s.ShowCluster), commands.New(bridgeDrain, s.Drain)}
+	return []commands.Command{commands.New(bridgeStatus, s.Status), commands.New(bridgeConfig, s.Config), commands.New(bridgeCluster, s.ShowCluster), commands.New(bridgeDrain, s.Drain), commands.New(bridgeRemove, s.Remove)}
 }
 
 // Run takes a sample a minute until ctx ends.

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 
 	"github.com/aibridge/aibridge/internal/membercert"
 )
@@ -93,6 +95,8 @@ func startMember(o ClusterOptions) (_ *Server, err error) {
 		return nil, err
 	}
 	i := &instance{name: "cluster", dir: o.Dir, log: newLogger(o.Log.With("nats", "cluster")), member: true, keeps: o.Keeps()}
+	i.secret = nuid.Next()
+	options.CustomClientAuthentication = pipesOnly{i}
 	i.options = func() *server.Options { clone := *options; return &clone }
 	s.embedded = []*instance{i}
 	if err := i.start(); err != nil {
@@ -123,7 +127,6 @@ func memberOptions(o *ClusterOptions) (*server.Options, error) {
 		Port:       server.RANDOM_PORT,
 		NoSigs:     true,
 
-		CustomClientAuthentication: pipesOnly{},
 		Cluster: server.ClusterOpts{
 			Name: o.Name, Host: host, Port: port, Advertise: o.address(),
 			TLSConfig: secure, TLSTimeout: routeTimeout.Seconds(), AuthTimeout: routeTimeout.Seconds(),
@@ -164,12 +167,46 @@ func splitAddress(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// pipesOnly lets connections of this process in, and no others.
-type pipesOnly struct{}
+// pipesOnly lets connections of this process in, and no others. Those that have the
+// secret of the server may look after the cluster.
+type pipesOnly struct{ of *instance }
+
+// systemUser is the user who looks after the cluster.
+const systemUser = "aibridge-system"
 
 // Check implements [server.Authentication].
-func (pipesOnly) Check(c server.ClientAuthentication) bool {
-	return c.Kind() != server.CLIENT || c.RemoteAddress() != nil && c.RemoteAddress().Network() == "pipe"
+func (p pipesOnly) Check(c server.ClientAuthentication) bool {
+	if c.Kind() != server.CLIENT {
+		return true
+	}
+	if c.RemoteAddress() == nil || c.RemoteAddress().Network() != "pipe" {
+		return false
+	}
+	if c.GetOpts().Username != systemUser {
+		return true
+	}
+	account := p.of.systemAccount()
+	if account == nil || c.GetOpts().Password != p.of.secret {
+		return false
+	}
+	c.RegisterUser(&server.User{Username: systemUser, Account: account})
+	return true
+}
+
+// systemAccount is the account of those who look after the cluster, nil while there is
+// no server.
+func (i *instance) systemAccount() *server.Account {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.server == nil {
+		return nil
+	}
+	return i.server.SystemAccount()
+}
+
+// system connects to the server to look after the cluster.
+func (i *instance) system() (*nats.Conn, error) {
+	return dial("", nats.Name("aibridge cluster"), nats.InProcessServer(i), nats.UserInfo(systemUser, i.secret), nats.NoReconnect())
 }
 
 const (

@@ -33,6 +33,7 @@ type instance struct {
 	keeps   bool                   // the state; a member need not
 	log     *logger
 	conn    *nats.Conn
+	secret  string // of the user who looks after the cluster; of a member
 
 	mu      sync.Mutex
 	server  *server.Server // nil while there is none

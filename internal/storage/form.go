@@ -36,6 +36,9 @@ const movedFile = "moved"
 // startMember starts the server of a bridge in a cluster that bridges form, with
 // the secrets that they share.
 func startMember(c config.Config, log *slog.Logger) (*natsd.Server, error) {
+	if err := checkRemoved(c); err != nil {
+		return nil, err
+	}
 	key, err := clusterkey.Read(c.Cluster.Key)
 	if err != nil {
 		return nil, err

@@ -90,6 +90,9 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	}
 	o.Life.Add("records of members", func(context.Context) error { records.Close(); return nil })
 	m, err := cluster.Join(ctx, reachable{records, nats}, identity)
+	if why := (*cluster.Removed)(nil); errors.As(err, &why) {
+		o.removed(ctx, nats, why)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ var administered = []string{"audit", "key", "policy", "secret", "token"}
 // administeredActions are those of other families that are the administrators'
 // alone: they let models use the tools of a stranger, listen to a client's
 // messages, or are about the machine and not about a space.
-var administeredActions = []string{"mcp:server.approve", "a2a:agent.add", "a2a:agent.approve", "a2a:agent.refresh", "a2a:agent.remove", "session:trace", "bridge:config", "bridge:cluster", "bridge:drain"}
+var administeredActions = []string{"mcp:server.approve", "a2a:agent.add", "a2a:agent.approve", "a2a:agent.refresh", "a2a:agent.remove", "session:trace", "bridge:config", "bridge:cluster", "bridge:drain", "bridge:remove"}
 
 // certificates of one's own: the rest of the family is administration.
 var ownCertificates = []string{"cert:get", "cert:list", "cert:renew", "cert:request"}

@@ -16,12 +16,12 @@ import (
 var never = []string{"cert", "key", "token", "policy", "audit", "approval", "session"}
 
 // besides are further commands that are no tools. They show the structure of the
-// bridge, its stores and neighbours, or the events of all principals; drain a bridge;
+// bridge, its stores and neighbours, or the events of all principals; drain or remove a bridge;
 // register names for others; run other commands; run or list tools as a person, without
 // approval; or show a person's conversations with models. The last ones have tools of
 // their own, which know the risk of their calls.
 var besides = []string{
-	"bridge.config", "bridge.cluster", "bridge.drain", "event.follow",
+	"bridge.config", "bridge.cluster", "bridge.drain", "bridge.remove", "event.follow",
 	"command.register", "command.unregister", "batch.execute", "llm.chat", "llm.conversation.get", "llm.conversation.list", "mcp.server.approve",
 	"skill.invoke", "skill.effect.settle", "group.dispatch", "mcp.tool.call",
 }

@@ -945,6 +945,21 @@ export interface Commands {
             window_seconds: number;
         };
     };
+    /** Remove a bridge that has ended for good from the cluster: its copies of the state are made on others, and its id is used no more. */
+    "bridge.remove": {
+        params: {
+            bridge_id: string;
+        };
+        result: {
+            address?: string;
+            already?: boolean;
+            bridge_id: string;
+            keepers?: number;
+            kept_state?: boolean;
+            lacking_copies?: number;
+            served_by?: string;
+        };
+    };
     /** Show how the bridge is and what went through it during the last hour. */
     "bridge.status": {
         params: Record<string, unknown>;
