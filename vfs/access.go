@@ -42,7 +42,12 @@ func capGroup(name string) (id protocol.CapID, group protocol.GroupID, ok bool) 
 //     is shared with those who take part in a group of the same name in a Cap
 //     of that principal, and with those who manage the space: to be the first
 //     shuts no operator out. A group without files is free.
+//
+// A name may be reserved besides, to write or to read (see [Options.MayName]).
 func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool) bool {
+	if s.mayName(who, group, write) != nil {
+		return false
+	}
 	if group == MirrorGroup {
 		return true // folder by folder
 	}
@@ -59,6 +64,14 @@ func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool)
 	return g.Owner.Is(who) || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
 }
 
+// mayName refuses a principal that may not use a group because of the group's name.
+func (s *Service) mayName(who *protocol.Principal, group string, write bool) error {
+	if s.opts.MayName == nil {
+		return nil
+	}
+	return s.opts.MayName(who, group, write)
+}
+
 // nowhere is a space without principals: no space has this name. Its groups look as if no
 // file was ever written to them.
 const nowhere protocol.SpaceID = "\x00"
@@ -73,6 +86,9 @@ func (s *Service) hidden(who *protocol.Principal, group string) bool {
 // admit refuses with 4004 a principal that may not use a group. The first to write to a
 // group becomes its owner.
 func (s *Service) admit(ctx context.Context, who *protocol.Principal, group string, write bool) error {
+	if err := s.mayName(who, group, write); err != nil {
+		return protocol.Wrap(protocol.VFSPermission, err, protocol.AsError(err).Message).With("group_name", group)
+	}
 	if write && !privileged(who) && s.ownable(who, group) {
 		err := s.claim(ctx, who, group)
 		if err != nil && protocol.CodeOf(err) != protocol.AlreadyExists {

@@ -171,28 +171,54 @@ func (s *Store) remove(ctx context.Context, key string) bool {
 	return err == nil
 }
 
-// makeRoom gives up old versions of a group, the oldest first, until there is
-// room for so many bytes. It reports whether there is.
+// makeRoom gives up old versions of a group, the oldest first, until there is room for so
+// many bytes, and then of all groups that have room together with it. It reports whether
+// there is.
 func (s *Store) makeRoom(ctx context.Context, space protocol.SpaceID, group string, need int64) bool {
-	type old struct {
-		record *Record
-		number uint64
-		size   int64
-	}
 	x := s.index
 	x.mu.Lock()
 	g := x.group(space, group)
+	own := oldVersions([]*groupIndex{g})
 	missing := g.used + g.pending + need - s.opts.Quota
-	var candidates []old
-	for _, r := range g.files {
-		for i := range len(r.Versions) - 1 {
-			if r.Versions[i].Size > 0 {
-				candidates = append(candidates, old{r, r.Versions[i].Number, r.Versions[i].Size})
+	x.mu.Unlock()
+	if !s.giveUpVersions(ctx, own, missing) {
+		return false
+	}
+	x.mu.Lock()
+	missing = g.shared.missing(need)
+	var all []oldVersion
+	if missing > 0 {
+		all = oldVersions(x.sharing(g.shared))
+	}
+	x.mu.Unlock()
+	return s.giveUpVersions(ctx, all, missing)
+}
+
+// An oldVersion is one that is not the newest of its file.
+type oldVersion struct {
+	record *Record
+	number uint64
+	size   int64
+}
+
+// oldVersions are those of some groups, the oldest first. The index is locked.
+func oldVersions(groups []*groupIndex) (found []oldVersion) {
+	for _, g := range groups {
+		for _, r := range g.files {
+			for i := range len(r.Versions) - 1 {
+				if r.Versions[i].Size > 0 {
+					found = append(found, oldVersion{r, r.Versions[i].Number, r.Versions[i].Size})
+				}
 			}
 		}
 	}
-	x.mu.Unlock()
-	slices.SortFunc(candidates, func(a, b old) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(found, func(a, b oldVersion) int { return cmp.Compare(a.number, b.number) })
+	return found
+}
+
+// giveUpVersions gives up as many of some versions as free so many bytes. It reports whether
+// they do; else none is given up.
+func (s *Store) giveUpVersions(ctx context.Context, candidates []oldVersion, missing int64) bool {
 	upTo := make(map[*Record]uint64)
 	for _, c := range candidates {
 		if missing <= 0 {

@@ -21,6 +21,9 @@ type index struct {
 	since   int64  // when the index was made, Unix nanoseconds
 	changes uint64 // of files since then
 
+	allot      func(protocol.SpaceID, string) (string, int64) // see [StoreOptions]
+	allotments map[allotmentID]*allotment
+
 	contents map[Sum]*content
 	blobs    map[string]*blobUse
 	holds    int // of readers that need all present blobs to stay, see [Store.Hold]
@@ -40,6 +43,7 @@ type groupIndex struct {
 
 	used     int64               // bytes of all kept versions
 	pending  int64               // bytes about to be added
+	shared   *allotment          // with other groups, nil for none
 	inFlight map[uint64]struct{} // versions that are being written
 	writers  map[string]int      // by path
 	changes  map[string]uint64   // the last one, by folder at the top, "" for all; see [Space.Revision]
@@ -62,8 +66,9 @@ type blobUse struct {
 	newest  uint64 // version that refers to it
 }
 
-func newIndex() *index {
+func newIndex(allot func(protocol.SpaceID, string) (string, int64)) *index {
 	x := &index{
+		allot: allot, allotments: make(map[allotmentID]*allotment),
 		byGroup:  make(map[groupID]*groupIndex),
 		byID:     make(map[string]*Record),
 		contents: make(map[Sum]*content),
@@ -80,7 +85,7 @@ func (x *index) group(space protocol.SpaceID, group string) *groupIndex {
 	s := x.byGroup[key]
 	if s == nil {
 		s = &groupIndex{files: make(map[string]*Record), inFlight: make(map[uint64]struct{}), writers: make(map[string]int),
-			changes: make(map[string]uint64)}
+			changes: make(map[string]uint64), shared: x.allotmentOf(space, group)}
 		x.byGroup[key] = s
 	}
 	return s
@@ -104,6 +109,7 @@ func (x *index) changed(_ string, old, new *Record) {
 	s := x.group(either.Space, either.Group)
 	x.count(s, either.Path)
 	s.used += new.bytes() - old.bytes()
+	s.shared.uses(new.bytes() - old.bytes())
 	if old != nil && old.live() {
 		s.live--
 	}

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/aibridge/aibridge/internal/records"
@@ -40,6 +41,9 @@ func (s *Space) checkPut(ctx context.Context, group, path string, o PutOptions, 
 	}
 	if o.Size > s.store.opts.Quota {
 		return NoRoom("the file is larger than the group's quota")
+	}
+	if err := s.store.mayHold(s.space, group, o.Size); err != nil {
+		return err
 	}
 	if room := s.store.opts.Blobs.Room(); room >= 0 && fresh > room {
 		return NoRoom("the disk is full")
@@ -96,6 +100,9 @@ func (w *writing) run(ctx context.Context) (File, error) {
 			continue
 		}
 		if done != nil || err != nil {
+			if protocol.CodeOf(err) == protocol.NoSpace {
+				w.store.refused(w.space, w.group)
+			}
 			return deref(done), err
 		}
 		err = w.write(ctx)
@@ -158,11 +165,15 @@ func (w *writing) reserve() (*File, error) {
 	if g.used+g.pending+grows > s.opts.Quota {
 		return nil, NoRoom("the group's quota is used up")
 	}
+	if !g.shared.has(grows) {
+		return nil, NoRoom(fmt.Sprintf("the room for files of %s is used up, %d bytes", g.shared.name, g.shared.bytes))
+	}
 	if r == nil && len(g.files)+len(g.writers) >= s.opts.Files {
 		return nil, NoRoom("the group has too many files")
 	}
 	w.held, w.reserved = g, max(0, grows)
 	g.pending += w.reserved
+	g.shared.reserves(w.reserved)
 	g.names.add(w.path)
 	g.writers[w.path]++
 	w.number = x.number(s.opts.Now())
@@ -276,6 +287,7 @@ func (w *writing) release() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	w.held.pending -= w.reserved
+	w.held.shared.reserves(-w.reserved)
 	delete(w.held.inFlight, w.number)
 	if w.held.writers[w.path]--; w.held.writers[w.path] == 0 {
 		delete(w.held.writers, w.path)

@@ -20,6 +20,10 @@ type Options struct {
 	// Members holds the participants of the groups of Caps; nil means that there are
 	// none.
 	Members Members
+	// MayName is asked whether a principal may use a group of this name, to read or to write
+	// it, besides everything else; nil means yes. It is called for every message, so it must
+	// be fast.
+	MayName func(who *protocol.Principal, group string, write bool) error
 	// Dial makes the client of a remote VFS, nil if there can be none. The
 	// credential is the one that was registered with it.
 	Dial func(r Remote, credential string) (Files, error)

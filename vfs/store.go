@@ -24,10 +24,13 @@ type StoreOptions struct {
 	// Nil: they always do.
 	CatchUp func(ctx context.Context) error
 
-	MaxFile  int64 // bytes of one file, default 4 GiB
-	Quota    int64 // bytes of a group, all kept versions together; default 16 GiB
-	Files    int   // files of a group, deleted ones that are remembered included; default 1 000 000
-	Versions int   // kept of a file, default 10
+	MaxFile int64 // bytes of one file, default 4 GiB
+	Quota   int64 // bytes of a group, all kept versions together; default 16 GiB
+	// Allot is the room that a group has together with others, by a name of it; "" if it has
+	// none but its own. Nil: no group has.
+	Allot    func(space protocol.SpaceID, group string) (name string, bytes int64)
+	Files    int // files of a group, deleted ones that are remembered included; default 1 000 000
+	Versions int // kept of a file, default 10
 
 	Remember   time.Duration // how long a deleted file is remembered, default 30 days
 	Grace      time.Duration // how long a blob that no record names is kept, default 1 hour
@@ -80,7 +83,7 @@ type Store struct {
 // before the table is loaded; [Store.Run] comes after.
 func NewStore(o StoreOptions) *Store {
 	o.setDefaults()
-	s := &Store{opts: o, index: newIndex(), metrics: newMetrics(o.Registerer), uploads: uploads{byID: make(map[string]*Record), adding: make(map[string]bool)}}
+	s := &Store{opts: o, index: newIndex(o.Allot), metrics: newMetrics(o.Registerer), uploads: uploads{byID: make(map[string]*Record), adding: make(map[string]bool)}}
 	s.batches.blobs, s.batches.index = o.Blobs, s.index
 	s.metrics.usage(o.Registerer, s.total)
 	o.Records.OnChange(s.index.changed)

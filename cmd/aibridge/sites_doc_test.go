@@ -17,11 +17,12 @@ func TestTheSitesPageWorksAsWritten(t *testing.T) {
 	}
 	centre := startBinary(t, t.TempDir(), "--dev")
 	section := sectionOf(t, readPage(t, "sites.md"), "Try it")
-	settings := settingsOf(t, strings.ReplaceAll(section, "127.0.0.1:1883", centre.addresses.MQTT))
-	plant := startBinary(t, t.TempDir(), "--config", settings) // at addresses of its own
+	there := strings.NewReplacer("127.0.0.1:1883", centre.addresses.MQTT, "127.0.0.1:9010", centre.addresses.HTTP)
+	plant := startBinary(t, t.TempDir(), "--config", settingsOf(t, there.Replace(section))) // at addresses of its own
 	_, port, _ := strings.Cut(plant.addresses.MQTT, ":")
 	// All at once: the address of the centre may begin with that of the page's plant.
-	section = strings.NewReplacer("127.0.0.1:1883", centre.addresses.MQTT, "127.0.0.1:1893", plant.addresses.MQTT, "-p 1893", "-p "+port).Replace(section)
+	section = strings.NewReplacer("127.0.0.1:1883", centre.addresses.MQTT, "127.0.0.1:1893", plant.addresses.MQTT, "-p 1893", "-p "+port,
+		"127.0.0.1:9110", plant.addresses.HTTP).Replace(section)
 	shell := startShell(t, centre)
 	shell.follow(t, tour(section))
 }

@@ -39,6 +39,14 @@ func (s *Site) counts(agents int) {
 	s.told = agents
 }
 
+// homeSpace is the space of the principal that the centre's calls are made for, "" until that
+// is known.
+func (s *Site) homeSpace() protocol.SpaceID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.space
+}
+
 // runs notes whether the site runs on this bridge.
 func (s *Site) runs(running bool) {
 	s.mu.Lock()

@@ -1,30 +1,60 @@
 package site
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 )
 
-// metrics count the calls of the centre.
-type metrics struct{ calls *prometheus.CounterVec }
+// metrics count the calls of the centre, and the files that follow to it.
+type metrics struct {
+	calls  *prometheus.CounterVec
+	files  *prometheus.CounterVec
+	bytes  prometheus.Counter
+	behind prometheus.Gauge
+}
 
 func newMetrics(s *Site) *metrics {
 	m := &metrics{calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "aibridge_site_calls_total", Help: "Calls of the centre that this bridge is a site of, by how they ended: ok or a code.",
-	}, []string{"code"})}
+	}, []string{"code"}),
+		files: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_site_file_versions_total", Help: "Versions of files, deletions included, that followed to the centre, by how that ended: ok or the code of its refusal.",
+		}, []string{"code"}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_site_file_bytes_total", Help: "Bytes of files that followed to the centre.",
+		}),
+		behind: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "aibridge_site_file_groups_behind", Help: "Groups of files of which the centre lacks something, as of the last attempt.",
+		}),
+	}
 	if s.Registerer != nil {
 		s.Registerer.MustRegister(m.calls, s)
+		if len(s.Files) > 0 {
+			s.Registerer.MustRegister(m.files, m.bytes, m.behind)
+		}
 	}
 	return m
 }
 
-func (m *metrics) called(err error) {
-	code := "ok"
-	if err != nil {
-		code = string(protocol.CodeOf(err))
+func (m *metrics) called(err error) { m.calls.WithLabelValues(outcome(err)).Inc() }
+
+// followed counts a version of a file that has followed, or was refused.
+func (m *metrics) followed(err error, bytes int64) {
+	m.files.WithLabelValues(outcome(err)).Inc()
+	if err == nil {
+		m.bytes.Add(float64(bytes))
 	}
-	m.calls.WithLabelValues(code).Inc()
+}
+
+func outcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return string(protocol.CodeOf(err))
 }
 
 var (
@@ -51,4 +81,32 @@ func (s *Site) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- prometheus.MustNewConstMetric(connectedDesc, prometheus.GaugeValue, up)
 	to <- prometheus.MustNewConstMetric(agentsDesc, prometheus.GaugeValue, float64(v.Agents))
+}
+
+var (
+	storedDesc  = prometheus.NewDesc("aibridge_site_stored_bytes", "Bytes of files of a site that this bridge keeps, all kept versions together.", []string{"space", "site"}, nil)
+	roomDesc    = prometheus.NewDesc("aibridge_site_room_bytes", "Room for files of a site, in bytes.", []string{"space", "site"}, nil)
+	refusedDesc = prometheus.NewDesc("aibridge_site_files_refused_total", "Versions of files of a site that this bridge had no room for.", []string{"space", "site"}, nil)
+)
+
+// FileRooms are the metrics of the rooms for files of sites.
+func FileRooms(rooms func() []vfs.Allotment) prometheus.Collector { return fileRooms(rooms) }
+
+type fileRooms func() []vfs.Allotment
+
+// Describe implements [prometheus.Collector].
+func (f fileRooms) Describe(to chan<- *prometheus.Desc) {
+	to <- storedDesc
+	to <- roomDesc
+	to <- refusedDesc
+}
+
+// Collect implements [prometheus.Collector].
+func (f fileRooms) Collect(to chan<- prometheus.Metric) {
+	for _, r := range f() {
+		labels := []string{string(r.Space), strings.TrimPrefix(r.Name, roomOf)}
+		to <- prometheus.MustNewConstMetric(storedDesc, prometheus.GaugeValue, float64(r.Used), labels...)
+		to <- prometheus.MustNewConstMetric(roomDesc, prometheus.GaugeValue, float64(r.Bytes), labels...)
+		to <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(r.Refused), labels...)
+	}
 }

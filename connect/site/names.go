@@ -52,6 +52,39 @@ func (n Names) CheckSkill(space protocol.SpaceID, id protocol.SkillID, who *prot
 	return n.Check(space, string(id), who)
 }
 
+// CheckFiles is called before somebody reads or writes files of a group. The error is 2003:
+// the files of a site are written by the site alone, as far as there is room for them, and a
+// site uses no others.
+func (n Names) CheckFiles(who *protocol.Principal, group string, write bool) error {
+	of, own := n.of(who.Home(), group), n.by(who)
+	switch {
+	case own == nil && of != nil && write:
+		return protocol.Errorf(protocol.PermissionDenied, "files of groups that begin with %q are written by the site %q alone", of.Name+".", of.Name).With("site", of.Name)
+	case own == nil && slices.Contains(who.Roles, RoleSite):
+		return noSite(who)
+	case own == nil:
+		return nil
+	case own != of:
+		return protocol.Errorf(protocol.PermissionDenied, "the site %q uses groups of files that begin with %q only", own.Name, own.Name+".").With("site", own.Name)
+	case own.Files == 0:
+		return protocol.Errorf(protocol.PermissionDenied, "no files follow from the site %q: its files_bytes in sites.have are 0", own.Name).With("site", own.Name)
+	}
+	return nil
+}
+
+// Room is the room for the files of the site that a group belongs to, in bytes, and the
+// site's name in words; "" of a group that is none's.
+func (n Names) Room(space protocol.SpaceID, group string) (name string, bytes int64) {
+	of := n.of(space, group)
+	if of == nil {
+		return "", 0
+	}
+	return roomOf + of.Name, of.Files
+}
+
+// roomOf begins the names of the rooms of sites.
+const roomOf = "the site "
+
 // TellsCaller reports whether an agent is of a site that is told its callers.
 func (n Names) TellsCaller(space protocol.SpaceID, id protocol.AgentID) bool {
 	of := n.of(space, string(id))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/cleartext"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // Settings say which centre the bridge is a site of, and which sites it has itself.
@@ -27,6 +28,8 @@ type Join struct {
 	Principal string   `yaml:"principal" doc:"file with the API key here of who the centre's calls are made for; not needed with dev"`
 	Agents    []string `yaml:"agents" doc:"patterns such as lamp-* for the ids of agents that are shown; all end agents of the principal's space if absent"`
 	Approvals []string `yaml:"approvals" doc:"patterns such as door.* for tools: calls of them that wait for somebody to agree are decided about at the centre, too; none if absent"`
+	Files     []string `yaml:"files" doc:"patterns such as pictures or line-*:all for groups of files that follow to the centre; none if absent"`
+	FilesURL  string   `yaml:"files_url" doc:"HTTP address of the centre's files, needed with files: https://host:9010/vfs, or http:// within a network of one's own"`
 	Caps      []string `yaml:"caps" doc:"patterns such as line-* for the ids of Caps that are shown, with their groups; none if absent"`
 }
 
@@ -35,14 +38,18 @@ type Have struct {
 	Name      string           `yaml:"name" doc:"what the site is called"`
 	Principal string           `yaml:"principal" doc:"id of the agent whose API key the site has"`
 	Space     protocol.SpaceID `yaml:"space" doc:"space of its key; default if absent"`
+	Files     int64            `yaml:"files_bytes" doc:"room in bytes for the files that follow from the site, all their kept versions together; 0: none do"`
 	Callers   bool             `yaml:"callers" doc:"tell the site who calls its skills: kind and id, for its audit trail and policies"`
 }
 
 // RoleSite is the role of the keys of sites.
 const RoleSite = "site"
 
-// mostSites bounds the sites of a bridge.
-const mostSites = 1024
+// Bounds of the sites of a bridge.
+const (
+	mostSites = 1024
+	mostRoom  = 1 << 60 // bytes of files
+)
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
@@ -66,6 +73,8 @@ func (s *Settings) Check(dev bool, fail func(format string, args ...any)) {
 			fail("sites.have[%d].principal: is missing", i)
 		case names[string(h.home())+"/"+h.Name]:
 			fail("sites.have[%d].name: there are two sites %q", i, h.Name)
+		case h.Files < 0 || h.Files > mostRoom:
+			fail("sites.have[%d].files_bytes: %d is not within 0 and %d", i, h.Files, int64(mostRoom))
 		case holders[h.party()]:
 			fail("sites.have[%d].principal: %q has a site already", i, h.Principal)
 		}
@@ -89,7 +98,8 @@ func (j *Join) check(dev bool, fail func(format string, args ...any)) {
 	if j.Principal == "" && !dev {
 		fail("sites.join.principal: a file with an API key is needed, of who the centre's calls are made for")
 	}
-	for name, patterns := range map[string][]string{"agents": j.Agents, "caps": j.Caps, "approvals": j.Approvals} {
+	j.checkFiles(fail)
+	for name, patterns := range map[string][]string{"agents": j.Agents, "caps": j.Caps, "approvals": j.Approvals, "files": j.Files} {
 		for i, pattern := range patterns {
 			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 				fail("sites.join.%s[%d]: %q is no pattern", name, i, pattern)
@@ -97,6 +107,27 @@ func (j *Join) check(dev bool, fail func(format string, args ...any)) {
 		}
 	}
 }
+
+// checkFiles checks where files follow to.
+func (j *Join) checkFiles(fail func(format string, args ...any)) {
+	if j.FilesURL == "" {
+		if len(j.Files) > 0 {
+			fail("sites.join.files_url: the HTTP address of the centre's files is needed for files to follow: https://host:9010/vfs")
+		}
+		return
+	}
+	u, err := url.Parse(j.FilesURL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		fail("sites.join.files_url: must be https://host:port/vfs or http://host:port/vfs")
+	case u.Scheme == "http" && j.Key != "" && !cleartext.Nearby(u.Hostname()):
+		fail("sites.join.files_url: must begin with https://: the key would go to %s in the clear", u.Hostname())
+	}
+}
+
+// follows reports whether the files of a group follow to the centre. Those of the mirror of
+// Caps never do.
+func (j *Join) follows(group string) bool { return group != vfs.MirrorGroup && fits(j.Files, group) }
 
 // shows reports whether an agent is one of those that are shown.
 func (j *Join) shows(id protocol.AgentID) bool {

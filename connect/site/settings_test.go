@@ -33,6 +33,13 @@ func TestSettingsAreChecked(t *testing.T) {
 		"a bad pattern":           {with(func(j *Join) { j.Agents = []string{"["} }), "sites.join.agents[0]"},
 		"a bad pattern of Caps":   {with(func(j *Join) { j.Caps = []string{"a", "["} }), "sites.join.caps[1]"},
 		"a bad pattern of a tool": {with(func(j *Join) { j.Approvals = []string{""} }), "sites.join.approvals[0]"},
+		"a bad pattern of files":  {with(func(j *Join) { j.Files, j.FilesURL = []string{"["}, "https://centre.example.com/vfs" }), "sites.join.files[0]"},
+		"files":                   {with(func(j *Join) { j.Files, j.FilesURL = []string{"*"}, "https://centre.example.com:9010/vfs" }), ""},
+		"files to nowhere":        {with(func(j *Join) { j.Files = []string{"*"} }), "sites.join.files_url"},
+		"files by MQTT":           {with(func(j *Join) { j.FilesURL = "mqtts://centre.example.com/vfs" }), "sites.join.files_url"},
+		"files with a password":   {with(func(j *Join) { j.FilesURL = "https://a:b@centre.example.com/vfs" }), "sites.join.files_url"},
+		"files in the clear":      {with(func(j *Join) { j.FilesURL = "http://centre.example.com/vfs" }), "in the clear"},
+		"no room below nothing":   {Settings{Have: []Have{{Name: "a", Principal: "x", Files: -1}}}, "sites.have[0].files_bytes"},
 		"two sites of a name":     {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "a", Principal: "y"}}}, "two sites"},
 		"two names of a key":      {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "b", Principal: "x"}}}, "has a site already"},
 		"a site without a key":    {Settings{Have: []Have{{Name: "a"}}}, "principal: is missing"},
@@ -105,5 +112,61 @@ func TestNamesBelongToTheirSites(t *testing.T) {
 		if err := names.Check(c.space, c.id, c.who); (err == nil) != c.may || err != nil && protocol.CodeOf(err) != protocol.PermissionDenied {
 			t.Errorf("%s registers %s/%s: %v", c.who.ID, c.space, c.id, err)
 		}
+	}
+}
+
+func TestFilesOfASiteAreItsOwn(t *testing.T) {
+	t.Parallel()
+	names := Names{{Name: "plant", Principal: "p", Files: 1000}, {Name: "hall", Principal: "h"}, {Name: "ship", Principal: "s", Space: "red", Files: 1}}
+	agent := func(id string, space protocol.SpaceID, roles ...string) *protocol.Principal {
+		return &protocol.Principal{Kind: protocol.KindAgent, ID: id, Space: space, Roles: roles}
+	}
+	admin := &protocol.Principal{Kind: protocol.KindOperator, ID: "p", Space: "default", Roles: []string{"administrator"}}
+	for _, c := range []struct {
+		who         *protocol.Principal
+		group       string
+		read, write bool
+	}{
+		{agent("p", "default", RoleSite), "plant.pictures", true, true},
+		{agent("p", "default", RoleSite), "plant.hall:all", true, true},
+		{agent("p", "default", RoleSite), "pictures", false, false},
+		{agent("p", "default", RoleSite), "plant", false, false},
+		{agent("p", "default", RoleSite), "cap", false, false},
+		{agent("p", "default", RoleSite), "hall.pictures", false, false},
+		{agent("p", "default"), "pictures", false, false}, // with whatever role
+		{agent("p", "red", RoleSite), "plant.pictures", false, false},
+		{agent("h", "default", RoleSite), "hall.pictures", false, false}, // without room
+		{agent("nobody", "default", RoleSite), "nobody.pictures", false, false},
+		{agent("x", "default", "end_agent"), "plant.pictures", true, false},
+		{agent("x", "default", "end_agent"), "plant.hall:all", true, false},
+		{agent("x", "default", "end_agent"), "pictures", true, true},
+		{agent("x", "default", "end_agent"), "ship.pictures", true, true}, // the site is in another space
+		{admin, "plant.pictures", true, false},
+		{admin, "pictures", true, true},
+	} {
+		for write, may := range map[bool]bool{false: c.read, true: c.write} {
+			if err := names.CheckFiles(c.who, c.group, write); (err == nil) != may || err != nil && protocol.CodeOf(err) != protocol.PermissionDenied {
+				t.Errorf("%s/%s, to write %t, by %s %v: %v", c.who.Space, c.group, write, c.who.ID, c.who.Roles, err)
+			}
+		}
+	}
+	if name, bytes := names.Room("default", "plant.x"); name != "the site plant" || bytes != 1000 {
+		t.Errorf("the room is %d of %q", bytes, name)
+	}
+	if name, _ := names.Room("red", "plant.x"); name != "" {
+		t.Errorf("a group of another space is in the room of %q", name)
+	}
+}
+
+func TestPatternsChooseGroupsOfFiles(t *testing.T) {
+	t.Parallel()
+	j := Join{Files: []string{"pictures", "line-*:all", "ca*"}}
+	for group, want := range map[string]bool{"pictures": true, "line-1:all": true, "line-1:some": false, "cap": false, "cat": true, "x": false} {
+		if got := j.follows(group); got != want {
+			t.Errorf("%s follows: %t", group, got)
+		}
+	}
+	if new(Join).follows("pictures") {
+		t.Error("files follow without a pattern")
 	}
 }

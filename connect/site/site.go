@@ -17,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // Door is the door of calls of the centre, in audit and quotas.
@@ -37,6 +38,8 @@ type Options struct {
 	Authenticate func(ctx context.Context, key string) (*protocol.Principal, error)
 	// Reported is the state that an agent has reported of a skill.
 	Reported func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool)
+	// LocalFiles are the files of a group of this bridge, as a principal may read them.
+	LocalFiles func(ctx context.Context, who *protocol.Principal, group string) (vfs.Files, error)
 	// Carry has the messages of some Caps carried to the centre and from it, and of no
 	// others. It does not block.
 	Carry      func(caps []protocol.CapID)
@@ -49,6 +52,7 @@ type Site struct {
 	Options
 	metrics *metrics
 	wake    chan struct{}
+	changes fileChanges
 
 	mu        sync.Mutex
 	state     State
@@ -74,6 +78,7 @@ const (
 // New makes a site, which does nothing before [Site.Run].
 func New(o Options) *Site {
 	s := &Site{Options: o, wake: make(chan struct{}, 1), state: Connecting, since: time.Now(), complains: map[string]string{}}
+	s.changes.wake = make(chan struct{}, 1)
 	s.metrics = newMetrics(s)
 	return s
 }
@@ -102,6 +107,9 @@ const (
 func (s *Site) Run(ctx context.Context) error {
 	s.runs(true)
 	defer s.runs(false)
+	var files sync.WaitGroup
+	defer files.Wait()
+	files.Go(func() { s.followFiles(ctx) })
 	pause := firstPause
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -172,7 +180,7 @@ func (s *Site) rests(ctx context.Context, asked *asked, ask, look <-chan time.Ti
 	for {
 		select {
 		case <-s.wake:
-			s.gathers(ctx)
+			s.pauses(ctx, stirs)
 			return nil
 		case <-look:
 			return nil
@@ -194,10 +202,10 @@ func (s *Site) rests(ctx context.Context, asked *asked, ask, look <-chan time.Ti
 	}
 }
 
-// gathers waits for further changes at about the same time.
-func (s *Site) gathers(ctx context.Context) {
+// pauses waits for further changes at about the same time.
+func (s *Site) pauses(ctx context.Context, within time.Duration) {
 	select {
-	case <-time.After(stirs):
+	case <-time.After(within):
 	case <-ctx.Done():
 	}
 }
@@ -222,6 +230,15 @@ func (s *Site) options() ([]client.Option, error) {
 	if s.CA == "" {
 		return options, nil
 	}
+	trusted, err := s.trusted()
+	if err != nil {
+		return nil, err
+	}
+	return append(options, client.WithTLS(trusted)), nil
+}
+
+// trusted trusts the roots that are given for the centre.
+func (s *Site) trusted() (*tls.Config, error) {
 	roots, err := os.ReadFile(s.CA)
 	if err != nil {
 		return nil, fmt.Errorf("ca: %w", err)
@@ -230,7 +247,7 @@ func (s *Site) options() ([]client.Option, error) {
 	if !pool.AppendCertsFromPEM(roots) {
 		return nil, fmt.Errorf("ca: no certificate in %s", s.CA)
 	}
-	return append(options, client.WithTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})), nil
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
 // looked notes how a look at everything went: a centre that does not answer is down,

@@ -18,11 +18,14 @@ type UploadView struct {
 	Offset   int64    `json:"offset"` // bytes that have come: where to go on
 	Step     int64    `json:"step"`   // divides the offset, but at the end
 	Checksum *vfs.Sum `json:"checksum,omitempty"`
-	Expires  int64    `json:"expires_at"` // Unix milliseconds
+	// IfVersion is the condition of its beginning: the version that the file must have, 0 for
+	// none; nil for no condition.
+	IfVersion *uint64 `json:"if_version,omitempty"`
+	Expires   int64   `json:"expires_at"` // Unix milliseconds
 }
 
 func viewOf(s vfs.ResumableState) UploadView {
-	return UploadView{s.ID, s.Group, s.Path, s.Size, s.Received, vfs.UploadStep, s.SHA256, s.Expires.UnixMilli()}
+	return UploadView{s.ID, s.Group, s.Path, s.Size, s.Received, vfs.UploadStep, s.SHA256, s.IfVersion, s.Expires.UnixMilli()}
 }
 
 // UploadAnswer is the answer about one upload.

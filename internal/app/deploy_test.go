@@ -25,7 +25,7 @@ func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 		c.Backup.EveryHours = 24
 		c.Queues = []queue.Queue{{Name: "jobs", Topic: "jobs/#"}}
 		c.Links = []link.Config{{Name: "away", URL: "mqtt://127.0.0.1:1", Out: []link.Rule{{Topic: "out/#"}}}}
-		c.Sites.Join = site.Join{Name: "away", URL: "mqtt://127.0.0.1:1"}
+		c.Sites.Join = site.Join{Name: "away", URL: "mqtt://127.0.0.1:1", Files: []string{"*"}, FilesURL: "http://127.0.0.1:1/vfs"}
 	})
 	areMeasured(t, "../../deploy/prometheus/bridge.rules.yaml", n)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/aibridge/aibridge/connect/site"
 	"github.com/aibridge/aibridge/internal/egress"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/vfs"
@@ -23,7 +24,7 @@ type fileParts struct {
 
 // newFiles makes the part that keeps files. Its tables are loaded afterwards.
 func newFiles(ctx context.Context, s *state, members vfs.Members, catchUp func(context.Context) error) (*fileParts, error) {
-	o := &s.config.VFS
+	o, sites := &s.config.VFS, site.Names(s.config.Sites.Have)
 	dir := s.config.VFSDir()
 	blobs, err := openBlobs(ctx, s, dir)
 	if err != nil {
@@ -37,12 +38,16 @@ func newFiles(ctx context.Context, s *state, members vfs.Members, catchUp func(c
 		CatchUp:    catchUp,
 		MaxFile:    o.MaxFile,
 		Quota:      o.Quota,
+		Allot:      sites.Room,
 		Versions:   o.Versions,
 		Remember:   time.Duration(o.Remember) * 24 * time.Hour,
 		Log:        s.log,
 		Registerer: s.metrics,
 	})
+	followFiles(s, records)
+	s.metrics.MustRegister(site.FileRooms(content.Allotments))
 	service := vfs.New(vfs.Options{
+		MayName: sites.CheckFiles,
 		Store:   content,
 		Groups:  store.NewTable[vfs.Group](s.Store, "vfsgroup"),
 		Remotes: store.NewTable[vfs.Remote](s.Store, "vfsremote"),

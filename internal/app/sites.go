@@ -1,18 +1,22 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 
 	"github.com/aibridge/aibridge/cap"
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/status"
 	"github.com/aibridge/aibridge/connect/link"
 	"github.com/aibridge/aibridge/connect/site"
+	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/shadow"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // joinCentre makes this bridge a site of another one, if configured; it does not
@@ -31,6 +35,7 @@ func joinCentre(s *state, d *domains) {
 		Reported: func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool) {
 			return d.shadows.Reported(space, agent, skill)
 		},
+		LocalFiles: localFiles(s, d),
 		Carry:      func(caps []protocol.CapID) { d.links.Carry(centreLink, capRules(s.topics, joined.Name, caps)) },
 		Registerer: s.metrics, Log: s.log,
 	})
@@ -41,6 +46,33 @@ func joinCentre(s *state, d *domains) {
 		}
 	})
 	s.promised.site.keep(joined)
+}
+
+// localFiles are the files of a group of this bridge, for principals that may read them with
+// their versions.
+func localFiles(s *state, d *domains) func(ctx context.Context, who *protocol.Principal, group string) (vfs.Files, error) {
+	return func(ctx context.Context, who *protocol.Principal, group string) (vfs.Files, error) {
+		for _, action := range []string{"vfs:list", "vfs:read", "vfs:versions"} {
+			if err := s.authorizer.Authorize(ctx, who, action, commands.Resource{Type: "vfs", ID: group, Space: who.Home()}); err != nil {
+				return nil, err
+			}
+		}
+		return d.files.For(ctx, who, group, false)
+	}
+}
+
+// followFiles has a site show the files of this bridge, too, and follow their changes, also
+// those that other bridges of a cluster make.
+func followFiles(s *state, records *store.Table[vfs.Record]) {
+	joined := s.promised.site.value()
+	if joined == nil || len(joined.Files) == 0 {
+		return
+	}
+	records.OnChange(func(_ string, old, now *vfs.Record) {
+		if r := cmp.Or(now, old); r.Upload == nil {
+			joined.FileChanged(r.Space, r.Group, r.Path)
+		}
+	})
 }
 
 // centreLink is the name of the link by which messages of Caps go to the centre and

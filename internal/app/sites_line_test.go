@@ -14,6 +14,8 @@ import (
 type roughLine struct {
 	address string // to dial
 	target  string
+	piece   int // bytes that are read at once
+	carries int // bytes that a connection carries at least while the line is rough
 
 	mu    sync.Mutex
 	rough bool
@@ -37,7 +39,7 @@ func newRoughLine(t *testing.T, target string) *roughLine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &roughLine{address: l.Addr().String(), target: target, conns: map[*carried]bool{}}
+	n := &roughLine{address: l.Addr().String(), target: target, piece: 700, carries: 6000, conns: map[*carried]bool{}}
 	var carrying sync.WaitGroup
 	carrying.Go(func() {
 		for {
@@ -72,7 +74,7 @@ func (n *roughLine) carry(near net.Conn) {
 	}
 	left := -1
 	if rough {
-		left = 6000 + rand.IntN(6000)
+		left = n.carries + rand.IntN(n.carries)
 	}
 	var both sync.WaitGroup
 	both.Go(func() { c.pass(far, near, left) })
@@ -90,7 +92,7 @@ func (n *roughLine) carry(near net.Conn) {
 // of the last ones then arrives late, if the other end is still there.
 func (c *carried) pass(to, from net.Conn, left int) {
 	defer c.cut()
-	buffer := make([]byte, 700)
+	buffer := make([]byte, c.line.piece)
 	for {
 		size, err := from.Read(buffer)
 		if left >= 0 && size > 0 {

@@ -24,8 +24,9 @@ type plant struct {
 	t            *testing.T
 	centre, edge *house
 	line         *roughLine
-	key          string // the site's at the centre
-	person       string // key of an operator at the centre
+	web          *roughLine // of files
+	key          string     // the site's at the centre
+	person       string     // key of an operator at the centre
 
 	mu   sync.Mutex
 	runs map[string]int // of the lamp, by what it was asked for
@@ -52,12 +53,12 @@ func newPlantOf(t *testing.T, edge func(*app.Config), change ...func(*site.Have)
 	p.centre = newHouse(t, func(c *app.Config) { c.Sites.Have = []site.Have{have} })
 	p.key = p.centre.key(protocol.KindAgent, "plant-bridge", "site")
 	p.person = p.centre.key(protocol.KindOperator, "ann", "operator")
-	p.line = newRoughLine(t, p.centre.MQTT)
+	p.line, p.web = newRoughLine(t, p.centre.MQTT), newRoughLine(t, p.centre.HTTP)
 	keys := t.TempDir()
 	there, here := filepath.Join(keys, "there"), filepath.Join(keys, "here")
 	bridgetest.Write(t, there, p.key+"\n")
 	p.edge = newHouse(t, func(c *app.Config) {
-		c.Sites.Join = site.Join{Name: "plant", URL: "mqtt://" + p.line.address, Key: there, Principal: here, Agents: []string{"lamp*"}}
+		c.Sites.Join = site.Join{Name: "plant", URL: "mqtt://" + p.line.address, Key: there, Principal: here, Agents: []string{"lamp*"}, FilesURL: "http://" + p.web.address + "/vfs"}
 		edge(c)
 	})
 	bridgetest.Write(t, here, p.edge.key(protocol.KindOperator, "centre", "operator"))

@@ -41,7 +41,7 @@ var rooms = map[string][]string{
 	"doors/a2a/topic":          {"protocol", "broker", "doors/a2a", "internal/records"},
 	"connect/a2a":              {"protocol", "commands", "internal/egress"},
 	"connect/link":             {"protocol", "commands", "broker/packet", "broker/topic"},
-	"connect/site":             {"protocol", "commands", "client"},
+	"connect/site":             {"protocol", "commands", "client", "vfs"},
 	"connect/binding":          {"protocol", "commands/schema", "registry/schema", "connect/template", "connect/device"},
 	"llm":                      {"protocol", "commands", "internal/fair", "internal/filename", "internal/gotemplate", "internal/keylock", "llm"},
 	"llm/run/tasks":            {"protocol", "commands/task", "llm/run"},

@@ -32,6 +32,12 @@ type Options struct {
 	// here in a folder of its own; "" for the same groups there as here.
 	Inside string
 	TLS    *tls.Config // nil for the system's roots
+	// PartsFrom is the size from which [Client.PutFile] sends files in parts, default
+	// [PartsFrom].
+	PartsFrom int64
+	// Alone says that nobody else uploads with the credential, one file after the other: an
+	// unfinished upload of another content is given up before one begins.
+	Alone bool
 	// Control is asked before a connection is made, see net.Dialer.
 	Control func(network, address string, c syscall.RawConn) error
 	// Patience is the time that an answer, or the next piece of one, may take;
@@ -63,6 +69,9 @@ func New(o Options) (*Client, error) {
 	}
 	if o.Patience <= 0 {
 		o.Patience = 20 * time.Second
+	}
+	if o.PartsFrom <= 0 {
+		o.PartsFrom = PartsFrom
 	}
 	dialer := &net.Dialer{Timeout: min(5*time.Second, o.Patience), Control: o.Control}
 	transport := &http.Transport{

@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// PartsFrom is the size from which files are uploaded in parts.
+// PartsFrom is the size from which files are uploaded in parts, unless a client has another.
 const PartsFrom = 8 << 20
 
 // Bounds of what is done about a connection that breaks.
@@ -30,13 +30,21 @@ type upload struct {
 	Size     int64  `json:"size"`
 	Offset   int64  `json:"offset"`
 	Checksum string `json:"checksum"`
+	// IfVersion is the condition of its beginning, nil for none.
+	IfVersion *uint64 `json:"if_version"`
+}
+
+// is reports whether an upload is that of a file with a condition.
+func (u *upload) is(group, path string, o vfs.PutOptions) bool {
+	same := (u.IfVersion == nil) == (o.IfVersion == nil) && (o.IfVersion == nil || *u.IfVersion == *o.IfVersion)
+	return same && u.Group == group && u.Path == path && u.Size == o.Size && u.Checksum == o.SHA256.String()
 }
 
 // PutFile stores a file whose size and checksum o has. A large one goes in parts: it goes
-// on where it was when the connection breaks, or when the same content was begun earlier,
-// by whatever process of the same principal.
+// on where it was when the connection breaks, or when the same content was begun earlier
+// with the same condition, by whatever process of the same principal.
 func (c *Client) PutFile(ctx context.Context, group, path string, r io.ReadSeeker, o vfs.PutOptions) (vfs.File, error) {
-	if o.Size < PartsFrom || o.SHA256 == nil {
+	if o.Size < c.PartsFrom || o.SHA256 == nil {
 		return c.Put(ctx, group, path, r, o)
 	}
 	if err := check(group, path); err != nil {
@@ -102,16 +110,20 @@ func (c *Client) stored(ctx context.Context, group, path string, o vfs.PutOption
 // new one.
 func (c *Client) begun(ctx context.Context, group, path string, o vfs.PutOptions) (*upload, error) {
 	g, p := c.there(group, path)
-	if o.IfVersion == nil { // an earlier one may have had a condition of its own
-		var all struct {
-			Uploads []upload `json:"uploads"`
+	var all struct {
+		Uploads []upload `json:"uploads"`
+	}
+	if err := c.about(ctx, http.MethodGet, "uploads", nil, &all); err != nil {
+		return nil, err
+	}
+	for i := range all.Uploads {
+		u := &all.Uploads[i]
+		if u.is(g, p, o) {
+			return u, nil
 		}
-		if err := c.about(ctx, http.MethodGet, "uploads", nil, &all); err != nil {
-			return nil, err
-		}
-		for i := range all.Uploads {
-			if u := &all.Uploads[i]; u.Group == g && u.Path == p && u.Size == o.Size && u.Checksum == o.SHA256.String() {
-				return u, nil
+		if c.Alone {
+			if err := c.giveUp(ctx, u); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -137,6 +149,15 @@ func (c *Client) begun(ctx context.Context, group, path string, o vfs.PutOptions
 		return nil, strange("another upload than was begun")
 	}
 	return u, nil
+}
+
+// giveUp gives up an upload, which may have ended meanwhile.
+func (c *Client) giveUp(ctx context.Context, u *upload) error {
+	err := c.about(ctx, http.MethodDelete, "uploads/"+u.ID, nil, &struct{}{})
+	if code := protocol.CodeOf(err); code == protocol.FileNotFound || code == protocol.NotFound {
+		return nil
+	}
+	return err
 }
 
 // goOn sends what is missing of an upload, and ends it.
@@ -166,7 +187,7 @@ func (c *Client) part(ctx context.Context, r io.ReadSeeker, u *upload) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	body := &sent{r: io.LimitReader(r, u.Size-u.Offset), cancel: cancel, patience: c.Patience}
+	body := &sent{r: io.LimitReader(r, u.Size-u.Offset), file: true, cancel: cancel, patience: c.Patience}
 	request, err := c.request(ctx, http.MethodPatch, "uploads/"+u.ID, url.Values{"offset": {strconv.FormatInt(u.Offset, 10)}}, body)
 	if err != nil {
 		return err

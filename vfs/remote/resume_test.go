@@ -164,3 +164,47 @@ func TestAConnectionThatBreaksForEverIsGivenUp(t *testing.T) {
 		t.Errorf("a version that there is not: %v", err)
 	}
 }
+
+// TestAnUploadGoesOnWithItsCondition and not with that of another one.
+func TestAnUploadGoesOnWithItsCondition(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		s, dial := shake(t, "")
+		client := func() *Client {
+			c := dial()
+			c.Alone = alone
+			return c
+		}
+		content, o := large(5)
+		absent := uint64(0)
+		o.IfVersion = &absent
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err := client().PutFile(ctx, "upstairs", "film.bin", &dying{bytes.NewReader(content), some + 64<<10, s.reached, cancel}, o); err == nil {
+			t.Fatal("it has arrived")
+		}
+		s.taken.Store(0)
+		f, err := client().PutFile(t.Context(), "upstairs", "film.bin", bytes.NewReader(content), o)
+		if err != nil || f.SHA256 != *o.SHA256 {
+			t.Fatalf("%+v %v", f, err)
+		}
+		if taken := s.taken.Load(); taken > o.Size-some+vfs.UploadStep {
+			t.Errorf("%d bytes were sent again", taken)
+		}
+
+		// One of another content stays, unless nobody else uploads.
+		var begun upload
+		other, changed := large(6)
+		if u, err := client().begun(t.Context(), "upstairs", "other.bin", changed); err != nil {
+			t.Fatal(err)
+		} else {
+			begun = *u
+		}
+		changed.IfVersion = &f.Version
+		if f, err = client().PutFile(t.Context(), "upstairs", "film.bin", bytes.NewReader(other), changed); err != nil || f.SHA256 != *changed.SHA256 {
+			t.Fatalf("%+v %v", f, err)
+		}
+		err = client().about(t.Context(), http.MethodGet, "uploads/"+begun.ID, nil, &begun)
+		if (protocol.CodeOf(err) == protocol.FileNotFound) != alone {
+			t.Errorf("alone %t: the other upload is there: %v", alone, err)
+		}
+	}
+}

@@ -39,7 +39,8 @@ func (c *Client) put(ctx context.Context, group, path string, r io.Reader, o vfs
 	if o.Mtime > 0 {
 		query.Set("mtime", strconv.FormatInt(o.Mtime, 10))
 	}
-	body := &sent{r: r, cancel: cancel, patience: c.Patience}
+	_, file := r.(io.Seeker)
+	body := &sent{r: r, file: file, cancel: cancel, patience: c.Patience}
 	request, err := c.request(ctx, http.MethodPut, "upload", query, body)
 	if err != nil {
 		return vfs.File{}, err
@@ -88,8 +89,10 @@ func condition(h http.Header, version *uint64) {
 // no more of it for too long.
 type sent struct {
 	r        io.Reader
+	file     bool // r never waits for anything, and its user goes on with it afterwards
 	cancel   context.CancelFunc
 	patience time.Duration
+	reading  sync.Mutex // held while r is read
 
 	mu    sync.Mutex
 	late  *time.Timer
@@ -100,6 +103,8 @@ type sent struct {
 // Read implements [io.Reader]. Between two reads the connection takes what the
 // first one gave.
 func (s *sent) Read(p []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	s.mu.Lock()
 	if s.late != nil {
 		s.late.Stop()
@@ -122,11 +127,21 @@ func (s *sent) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end returns the reader's error.
+// end returns the reader's error. A request may end before its body does: a file is not read
+// any more then, while a reader that may wait for more may still be.
 func (s *sent) end() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ended = true
+	if s.late != nil {
+		s.late.Stop()
+	}
+	s.mu.Unlock()
+	if s.file {
+		s.reading.Lock()
+		defer s.reading.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.late != nil {
 		s.late.Stop()
 	}
