@@ -83,8 +83,8 @@ func (r *Record) fitsKeys(other *Record, rotating []string) error {
 		strings.Join(files, ", "), strings.Join(shared, ", "))}
 }
 
-// admit returns the error of this node if a bridge of its id was removed, or it cannot
-// work beside a node that joined before it. One that does not fit to an older one does not count: it ends itself, as
+// admit returns the error of this node if a bridge of its id was removed, it cannot work
+// beside a node that joined before it, or is alone and cannot read what is stored. One that does not fit to an older one does not count: it ends itself, as
 // when several with secrets of their own start together. The caller holds mu.
 func (m *Membership) admit() error {
 	if err := m.removed(); err != nil {
@@ -107,6 +107,9 @@ func (m *Membership) admit() error {
 			m.told[p.id] = true
 			m.o.Log.Warn("a bridge that takes over from the other could not open what that has sealed, nor know its API keys", "why", err)
 		}
+	}
+	if len(admitted) == 0 {
+		return m.foreign()
 	}
 	return nil
 }

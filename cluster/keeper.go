@@ -115,6 +115,11 @@ func (m *Membership) each(id string, revision uint64, data []byte) {
 		m.unreadable(id, revision, err)
 		return
 	}
+	if id == secretsID {
+		m.machine.passed(revision)
+		m.sawSecrets(e)
+		return
+	}
 	m.machine.seen(e)
 	m.heard[id] = m.now()
 	if id != m.o.ID {
@@ -151,6 +156,7 @@ func (m *Membership) keep(ctx context.Context) {
 		}
 		m.take(ctx, m.next())
 		m.declare(ctx)
+		m.keepSecrets(ctx)
 	}
 }
 

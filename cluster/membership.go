@@ -18,8 +18,9 @@ type Membership struct {
 	mu       sync.Mutex
 	machine  *machine
 	mine     Record
-	current  bool // the stream was read to its end once
-	caught   bool // the present reading has come to the end, so that further records are new
+	secrets  entry // what the state is written with; revision 0 if that is not recorded
+	current  bool  // the stream was read to its end once
+	caught   bool  // the present reading has come to the end, so that further records are new
 	members  map[string]Member
 	heard    map[string]time.Duration // when a node last wrote its record
 	lonely   time.Duration            // since when no server is connected, 0 if one is

@@ -17,8 +17,10 @@ type Options struct {
 	Keys    map[string]string // fingerprints of secrets, by file, see [Record.Keys]
 	// Rotating are the files of secrets that have versions.
 	Rotating []string
-	Keeps    string // address under which the bridge keeps a copy of the state; "" for none
-	Labels   map[string]string
+	// NewSecrets has a node join with other secrets than the state was written with.
+	NewSecrets bool
+	Keeps      string // address under which the bridge keeps a copy of the state; "" for none
+	Labels     map[string]string
 	// Newer is added to [Wire] as the version of this node's protocol: 0, but for tests
 	// that simulate a bridge of another release.
 	Newer int

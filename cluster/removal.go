@@ -36,6 +36,9 @@ func (r *Removed) Unwrap() error { return protocol.Errorf(protocol.InvalidState,
 // it was removed. Records of ended bridges that keep no copy of the state are forgotten
 // after an hour.
 func (m *Membership) Known(ctx context.Context, id string) (known, removed bool, err error) {
+	if id == secretsID {
+		return false, false, nil
+	}
 	record, _, err := m.read(ctx, id)
 	return record != nil, record != nil && record.Removed != nil, err
 }
@@ -43,6 +46,9 @@ func (m *Membership) Known(ctx context.Context, id string) (known, removed bool,
 // Remove records that a bridge has ended for good, so that its id is used no more. A
 // living one fails with 3006; one that is not known is removed too.
 func (m *Membership) Remove(ctx context.Context, id, by string) error {
+	if id == secretsID {
+		return protocol.Errorf(protocol.NotFound, "no bridge has the id %q", id)
+	}
 	for {
 		record, revision, err := m.read(ctx, id)
 		if err != nil {

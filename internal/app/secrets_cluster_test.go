@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -56,4 +57,30 @@ func TestOfBridgesWithSecretsOfTheirOwnOneStarts(t *testing.T) {
 		t.Errorf("%d start: %v", started, errs)
 	}
 	stop()
+}
+
+// TestABridgeWithOtherSecretsDoesNotStartAlone starts bridges on the state of a cluster
+// of which none runs any more: one with a folder of its own, the former one, whose key
+// file was rotated, and one that is to go on with new secrets.
+func TestABridgeWithOtherSecretsDoesNotStartAlone(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t)
+	a := together(t, url, "a", nil)
+	c := a.Caller(t, "caller")
+	know(t, c, 1)
+	must(t, c, "secret.rotate", `{"secret":"seal_key"}`)
+	a.Stop(t)
+	stranger := ownSecrets(t, url, "b")
+	err := refused(t, func(c *app.Config) { *c = stranger })
+	for _, word := range []string{"ca.key, pepper, seal.key in the data folder differ", `copy them from bridge "a"`, "accept_loss"} {
+		if !strings.Contains(err, word) {
+			t.Errorf("%q lacks %q", err, word)
+		}
+	}
+	a.Restart(t)
+	must(t, a.Caller(t, "caller"), "cap.query", `{}`)
+	a.Stop(t)
+	stranger.AcceptLoss = true
+	anew := bridgetest.Start(t, func(c *app.Config) { *c = stranger })
+	know(t, anew.Caller(t, "caller"), 1)
 }

@@ -61,7 +61,7 @@ type Config struct {
 	WS         string   `yaml:"ws" doc:"address for WebSocket: MQTT at /mqtt, envelopes at /ws"`
 	Hosts      []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
 	Origins    []string `yaml:"origins" doc:"origins of web pages that may use HTTP and WebSocket"`
-	AcceptLoss bool     `yaml:"accept_loss" doc:"start although the store notices that it has lost registrations, MQTT sessions or messages"`
+	AcceptLoss bool     `yaml:"accept_loss" doc:"start although the store notices that it has lost registrations, MQTT sessions or messages, or was written with other secrets by bridges that all work"`
 	Drain      int      `yaml:"drain_seconds" doc:"time that calls in flight have to end when the bridge stops"`
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 

@@ -70,6 +70,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 		return m, nil
 	}
 	var err error
+	identity.NewSecrets = c.AcceptLoss
 	identity.Rotating = []string{pki.KeyFile, seal.KeyFile}
 	if identity.Keys, err = Fingerprints(c); err != nil {
 		return nil, err
