@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Loop runs conversations of models with tools, see [loop.Runner].
@@ -26,6 +27,9 @@ type Options struct {
 	// MayActFor returns the error of a caller that may not ask on behalf of a skill.
 	// Optional.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
+	// MayName returns the error of a principal that is not the site which a name belongs to.
+	// Nil lends nothing to anybody.
+	MayName func(space protocol.SpaceID, name string, who *protocol.Principal) error
 	// Elsewhere returns the state of the models at other bridges; nil without other
 	// bridges.
 	Elsewhere func(ctx context.Context) []model.BridgeStatus
@@ -54,5 +58,6 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(models, s.Models),
 		commands.New(spend, s.Spend),
 		commands.New(budgetList, s.BudgetList),
+		commands.New(budgetLend, s.BudgetLend),
 	}
 }

@@ -9,18 +9,23 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// metrics count the calls of the centre, and the files that follow to it.
+// metrics count the calls of the centre, the questions to it about budgets, and the files that
+// follow to it.
 type metrics struct {
-	calls  *prometheus.CounterVec
-	files  *prometheus.CounterVec
-	bytes  prometheus.Counter
-	behind prometheus.Gauge
+	calls   *prometheus.CounterVec
+	budgets *prometheus.CounterVec
+	files   *prometheus.CounterVec
+	bytes   prometheus.Counter
+	behind  prometheus.Gauge
 }
 
 func newMetrics(s *Site) *metrics {
 	m := &metrics{calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "aibridge_site_calls_total", Help: "Calls of the centre that this bridge is a site of, by how they ended: ok or a code.",
 	}, []string{"code"}),
+		budgets: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_site_budget_requests_total", Help: "Questions to the centre about its budgets for language models, by how they ended: ok or a code.",
+		}, []string{"code"}),
 		files: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aibridge_site_file_versions_total", Help: "Versions of files, deletions included, that followed to the centre, by how that ended: ok or the code of its refusal.",
 		}, []string{"code"}),
@@ -33,6 +38,9 @@ func newMetrics(s *Site) *metrics {
 	}
 	if s.Registerer != nil {
 		s.Registerer.MustRegister(m.calls, s)
+		if s.Budgets.Hold {
+			s.Registerer.MustRegister(m.budgets)
+		}
 		if len(s.Files) > 0 {
 			s.Registerer.MustRegister(m.files, m.bytes, m.behind)
 		}
@@ -41,6 +49,9 @@ func newMetrics(s *Site) *metrics {
 }
 
 func (m *metrics) called(err error) { m.calls.WithLabelValues(outcome(err)).Inc() }
+
+// borrowed counts a question about budgets.
+func (m *metrics) borrowed(err error) { m.budgets.WithLabelValues(outcome(err)).Inc() }
 
 // followed counts a version of a file that has followed, or was refused.
 func (m *metrics) followed(err error, bytes int64) {

@@ -31,7 +31,27 @@ type Join struct {
 	Files     []string `yaml:"files" doc:"patterns such as pictures or line-*:all for groups of files that follow to the centre; none if absent"`
 	FilesURL  string   `yaml:"files_url" doc:"HTTP address of the centre's files, needed with files: https://host:9010/vfs, or http:// within a network of one's own"`
 	Caps      []string `yaml:"caps" doc:"patterns such as line-* for the ids of Caps that are shown, with their groups; none if absent"`
+	Budgets   Budgets  `yaml:"budgets"`
 }
+
+// Budgets say whether the centre's budgets for language models hold for queries of this
+// bridge, and what holds while it cannot be asked.
+type Budgets struct {
+	Hold  bool  `yaml:"hold" doc:"have the centre's budgets for language models hold for all queries of this bridge"`
+	Alone Alone `yaml:"alone"`
+}
+
+// Alone is the budget of this bridge while its centre cannot be asked: without limits nothing
+// may be spent then.
+type Alone struct {
+	Window   string  `yaml:"window" doc:"hour, day or month, in UTC, in which this bridge may spend so much while the centre cannot be asked"`
+	Tokens   int64   `yaml:"tokens" doc:"most tokens in a window while the centre cannot be asked; without any limit nothing may be spent then"`
+	Cost     float64 `yaml:"cost" doc:"most cost in a window while the centre cannot be asked"`
+	Requests int64   `yaml:"requests" doc:"most requests in a window while the centre cannot be asked"`
+}
+
+// Any reports whether anything may be spent.
+func (a *Alone) Any() bool { return a.Tokens > 0 || a.Cost > 0 || a.Requests > 0 }
 
 // A Have is a site of this bridge.
 type Have struct {
@@ -98,6 +118,7 @@ func (j *Join) check(dev bool, fail func(format string, args ...any)) {
 	if j.Principal == "" && !dev {
 		fail("sites.join.principal: a file with an API key is needed, of who the centre's calls are made for")
 	}
+	j.Budgets.check(fail)
 	j.checkFiles(fail)
 	for name, patterns := range map[string][]string{"agents": j.Agents, "caps": j.Caps, "approvals": j.Approvals, "files": j.Files} {
 		for i, pattern := range patterns {
@@ -128,6 +149,19 @@ func (j *Join) checkFiles(fail func(format string, args ...any)) {
 // follows reports whether the files of a group follow to the centre. Those of the mirror of
 // Caps never do.
 func (j *Join) follows(group string) bool { return group != vfs.MirrorGroup && fits(j.Files, group) }
+
+func (b *Budgets) check(fail func(format string, args ...any)) {
+	a := &b.Alone
+	switch {
+	case a.Tokens < 0 || a.Cost < 0 || a.Requests < 0:
+		fail("sites.join.budgets.alone: limits must not be negative")
+	case a.Any() && !b.Hold:
+		fail("sites.join.budgets.alone: is of use with hold alone")
+	}
+	if !slices.Contains([]string{"", "hour", "day", "month"}, a.Window) {
+		fail("sites.join.budgets.alone.window: %q is none of hour, day and month", a.Window)
+	}
+}
 
 // shows reports whether an agent is one of those that are shown.
 func (j *Join) shows(id protocol.AgentID) bool {

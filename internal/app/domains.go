@@ -12,6 +12,7 @@ import (
 	remotea2a "github.com/aibridge/aibridge/connect/a2a"
 	"github.com/aibridge/aibridge/connect/homeassistant"
 	"github.com/aibridge/aibridge/connect/link"
+	"github.com/aibridge/aibridge/connect/site"
 	a2atopic "github.com/aibridge/aibridge/doors/a2a/topic"
 	"github.com/aibridge/aibridge/doors/files/webdav"
 	"github.com/aibridge/aibridge/doors/mqtt/cloudevents"
@@ -97,6 +98,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if d.relay, err = newRelaying(s, ring); err != nil {
 		return nil, err
 	}
+	d.models.relay = d.relay
 	d.plain = newPlain(s, d.relay)
 	if d.agents, err = newRegistry(s, skills, ring, d.models, d.relay); err != nil {
 		return nil, err
@@ -109,6 +111,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.shadows = newShadows(s, d.agents)
 	d.links = newLinks(s, d, ring)
 	joinCentre(s, d)
+	borrowFor(s, d.relay)
 	d.groups = newDispatches(s, d.agents)
 	if d.approvals, err = newApprovals(s); err != nil {
 		return nil, err
@@ -141,6 +144,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.calls = loop.NewCalls(talker, d.parked, s.leaving)
 	d.llm = llm.New(llm.Options{
 		Models: d.models.service, Loop: talker, Parked: d.parked, MayActFor: s.judge.MayAskFor, Elsewhere: d.models.elsewhere(d.relay),
+		MayName: site.Names(s.config.Sites.Have).CheckSite,
 	})
 	d.chats = newChats(s, d.models, d.tools, talker, d.parked)
 	if d.runs, err = newRuns(ctx, s, d); err != nil {

@@ -20,6 +20,7 @@ import (
 type modelParts struct {
 	service *model.Service
 	agent   *agent.Agent
+	relay   *relaying // nil of a bridge that works alone
 }
 
 // newModels makes the part that asks language models. Its tables are loaded
@@ -27,11 +28,13 @@ type modelParts struct {
 func newModels(s *state, ring *security.Keyring) *modelParts {
 	agent := agent.New(protocol.AgentID(s.config.LLM.Agent), s.addresses.URL("/api/mcp-agent/llm"))
 	record := events.Models(s.audit)
-	return &modelParts{agent: agent, service: model.New(model.Options{
+	m := &modelParts{agent: agent}
+	m.service = model.New(model.Options{
 		Spent:    store.NewTable[model.Spent](s.Store, "llmspent").Essential(),
 		Spending: store.NewTable[model.Spending](s.Store, "llmspending").Essential(),
 		Bridge:   s.node(),
 		Bridges:  s.spenders(),
+		Centre:   m.centreBudgets(s),
 		Alert:    events.Budgets(s.audit), Allowance: ring.Allowance,
 		Configured: func(c model.Configured) {
 			record(c)
@@ -40,7 +43,8 @@ func newModels(s *state, ring *security.Keyring) *modelParts {
 		Log:        s.log,
 		Tracer:     s.tracer,
 		Registerer: s.metrics,
-	})}
+	})
+	return m
 }
 
 // Spenders are the processes of a cluster that spend budgets together, as package

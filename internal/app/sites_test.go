@@ -45,12 +45,20 @@ func newPlantWith(t *testing.T, join func(*site.Join), change ...func(*site.Have
 
 // newPlantOf makes a plant whose bridge has other settings, too.
 func newPlantOf(t *testing.T, edge func(*app.Config), change ...func(*site.Have)) *plant {
+	return newPlantAt(t, func(*app.Config) {}, edge, change...)
+}
+
+// newPlantAt makes a plant whose centre has other settings, too.
+func newPlantAt(t *testing.T, centre, edge func(*app.Config), change ...func(*site.Have)) *plant {
 	p := &plant{t: t, runs: map[string]int{}}
 	have := site.Have{Name: "plant", Principal: "plant-bridge"}
 	for _, f := range change {
 		f(&have)
 	}
-	p.centre = newHouse(t, func(c *app.Config) { c.Sites.Have = []site.Have{have} })
+	p.centre = newHouse(t, func(c *app.Config) {
+		c.Sites.Have = []site.Have{have}
+		centre(c)
+	})
 	p.key = p.centre.key(protocol.KindAgent, "plant-bridge", "site")
 	p.person = p.centre.key(protocol.KindOperator, "ann", "operator")
 	p.line, p.web = newRoughLine(t, p.centre.MQTT), newRoughLine(t, p.centre.HTTP)

@@ -33,7 +33,7 @@ var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "
 
 // emptiedTables are the others.
 var emptiedTables = []string{
-	"a2aagent", "a2acard", "agent", "announcer", "approval", "approvaltold", "auditchain", "batch", "cap", "cert-token", "chat", "data", "davlock", "delayed", "dispatch", "effect", "estate", "exclusive", "group", "link", "llmspending", "llmspent",
+	"a2aagent", "a2acard", "agent", "announcer", "approval", "approvaltold", "auditchain", "batch", "cap", "cert-token", "chat", "data", "davlock", "delayed", "dispatch", "effect", "estate", "exclusive", "group", "link", "llmloan", "llmspending", "llmspent",
 	"masterholder", "mcpserver", "namespace", "parked", "queued", "resource", "rollout", "rollout-part", "run", "runpackage", "scene", "skill", "skill-join", "skill-name", "state", "task", "vfsfile",
 	"vfsgroup", "vfsremote",
 }

@@ -198,7 +198,7 @@ func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 
 // pay asks within the budgets.
 func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (*Reply, error) {
-	held, err := s.budgets.reserve(ctx, q.who, demandOf(m, q.request))
+	held, err := s.cover(ctx, q.who, demandOf(m, q.request), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +214,44 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 	return o, err
 }
 
+// A cover is the amount reserved for a query in the budgets here, and in those of the centre
+// that this bridge is a site of.
+type cover struct {
+	*reservation
+	lent   *borrowed // nil without a centre
+	answer int64     // tokens that the answer may have, 0 if nothing bounds it
+}
+
+// cover reserves a demand, of so many requests. Errors are those of [treasury.reserve] and
+// [borrower.reserve].
+func (s *Service) cover(ctx context.Context, who *protocol.Principal, d demand, requests int64) (*cover, error) {
+	held, err := s.budgets.reserve(ctx, who, d)
+	if err != nil {
+		return nil, err
+	}
+	if requests == 0 {
+		held.uncounted()
+	}
+	c := &cover{reservation: held, answer: held.answer}
+	if s.centre == nil {
+		return c, nil
+	}
+	if held.answer > 0 {
+		d.tokens, d.open = d.tokens+held.answer, false
+	}
+	if c.lent, err = s.centre.reserve(ctx, d, requests); err != nil {
+		if requests > 0 {
+			held.uncounted()
+		}
+		held.settle(chat.Usage{}, 0)
+		return nil, err
+	}
+	if c.lent.answer > 0 {
+		c.answer = c.lent.answer
+	}
+	return c, nil
+}
+
 // payment is the payment of a question.
 func (q *question) payment(m *model, provider string) Payment {
 	return Payment{Principal: q.who.Party(), Model: m.Name, Provider: provider, Skill: q.skill, Run: q.run}
@@ -221,11 +259,14 @@ func (q *question) payment(m *model, provider string) Payment {
 
 // settle books the usage of a request, and sends the alerts of budgets that near or
 // reach their limits.
-func (s *Service) settle(held *reservation, p Payment, used *waste) {
+func (s *Service) settle(held *cover, p Payment, used *waste) {
 	if used.provider != "" {
 		s.ledger.book(p, amountsOf(used.usage, used.cost))
 	}
-	for _, alert := range held.settle(used.usage, used.cost) {
+	if held.lent != nil {
+		held.lent.settle(used.usage, used.cost)
+	}
+	for _, alert := range held.reservation.settle(used.usage, used.cost) {
 		s.alert(alert)
 	}
 }

@@ -88,6 +88,8 @@ type treasury struct {
 	bridges   Bridges           // bridges with the same budgets, nil for none
 	alert     func(BudgetAlert) // receiver of alerts
 
+	storing sync.Mutex // held while records are written, so that none is replaced by an earlier one
+
 	mu      sync.Mutex
 	budgets []Budget
 	purses  map[string]*purse
@@ -107,8 +109,8 @@ func (t *treasury) load() {
 		return
 	}
 	for key, spent := range t.table.All() {
-		p := &purse{Spent: *spent, key: key}
-		p.Quantity, p.Shares, p.Wanted = spent.taken(""), nil, ""
+		p := &purse{Spent: *spent.clone(), key: key}
+		p.fold(func(string) bool { return true }) // all bridges of a cluster have ended
 		t.purses[key] = p
 	}
 }
@@ -210,9 +212,8 @@ func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, l
 			continue
 		}
 		p := t.purse(b, owner, now)
-		if what := b.exceeded(t.spent(p), d); what != "" {
-			return nil, nil, nil, protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
-				With("limit", what).With("retry_after_ms", p.To.Sub(now).Milliseconds())
+		if what := b.exceeded(t.spent(p), Quantity{Tokens: d.tokens, Cost: d.leastCost(), Requests: 1}); what != "" {
+			return nil, nil, nil, b.spent(what, p.To.Sub(now))
 		}
 		purses = under(purses, p, &b)
 	}
@@ -280,22 +281,28 @@ func (t *treasury) paid(purses []boundedPurse, d demand, bound bool, room int64)
 	return bound, room
 }
 
-// spent is the known spending of a purse, without reservations.
+// spent is the known spending of a purse, without reservations, and what sites hold of it.
 func (t *treasury) spent(p *purse) Quantity {
+	record := t.recordOf(p)
+	return t.spentBy(record, p).plus(record.lent())
+}
+
+// spentBy is the known spending of a purse by a record of it, without reservations.
+func (t *treasury) spentBy(record *Spent, p *purse) Quantity {
 	if t.bridges == nil {
-		return p.Quantity
+		return record.used("")
 	}
-	return t.others(p).used(t.self()).plus(p.Quantity)
+	return record.used(t.self()).plus(p.Quantity)
 }
 
 // free is the part of a purse that this bridge has left for another query. Fields
 // without a limit are meaningless.
 func (t *treasury) free(p boundedPurse) Quantity {
-	most := p.limit
-	if t.bridges != nil {
-		most = p.held
+	left := p.held.minus(p.Quantity)
+	if t.bridges == nil {
+		left = p.limit.minus(p.taken(""))
 	}
-	return most.minus(p.Quantity).minus(Quantity{Tokens: p.reserved, Cost: p.promised})
+	return left.minus(Quantity{Tokens: p.reserved, Cost: p.promised})
 }
 
 // affords reports whether a purse covers the greatest cost of a query. A query that
@@ -355,16 +362,22 @@ func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
 
 // exceeded names the limit of a budget ("requests", "tokens" or "cost") that excludes a
 // query even if it runs alone; "" for none.
-func (b *Budget) exceeded(spent Quantity, d demand) string {
+func (b *Budget) exceeded(spent, need Quantity) string {
 	switch {
-	case b.Requests > 0 && spent.Requests >= b.Requests:
+	case b.Requests > 0 && (spent.Requests >= b.Requests || spent.Requests+need.Requests > b.Requests):
 		return "requests"
-	case b.Tokens > 0 && (spent.Tokens >= b.Tokens || spent.Tokens+d.tokens > b.Tokens):
+	case b.Tokens > 0 && (spent.Tokens >= b.Tokens || spent.Tokens+need.Tokens > b.Tokens):
 		return "tokens"
-	case b.Cost > 0 && (spent.Cost >= b.Cost || spent.Cost+d.leastCost() > b.Cost):
+	case b.Cost > 0 && (spent.Cost >= b.Cost || spent.Cost+need.Cost > b.Cost):
 		return "cost"
 	}
 	return ""
+}
+
+// spent is the error of a budget whose limit is reached until its window ends.
+func (b *Budget) spent(what string, left time.Duration) error {
+	return protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
+		With("limit", what).With("retry_after_ms", left.Milliseconds())
 }
 
 // purse returns the purse of a budget's owner, emptied if its window is over.
@@ -411,7 +424,7 @@ func (r *reservation) settle(used chat.Usage, cost float64) (alerts []BudgetAler
 		p.Cost += cost
 		p.dirty = true
 		if r.t.bridges == nil {
-			alerts = append(alerts, r.t.alerts(p.key, p.Quantity, &p.Told)...)
+			alerts = append(alerts, r.t.alerts(p.key, p.used(""), &p.Told)...)
 		} else if r.t.others(p).Wanted != "" {
 			r.t.hurry()
 		}
@@ -430,6 +443,8 @@ func (t *treasury) store(ctx context.Context) error {
 	if t.bridges != nil {
 		return t.tell(ctx, false)
 	}
+	t.storing.Lock()
+	defer t.storing.Unlock()
 	t.mu.Lock()
 	changed := make(map[string]Spent)
 	var over []string
@@ -441,7 +456,7 @@ func (t *treasury) store(ctx context.Context) error {
 			over = append(over, key)
 		case p.dirty:
 			p.dirty = false
-			changed[key] = p.Spent
+			changed[key] = *p.Spent.clone()
 		}
 	}
 	t.mu.Unlock()

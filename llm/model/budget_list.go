@@ -29,7 +29,7 @@ type BudgetLimit struct {
 	Limit    float64 `json:"limit" doc:"most that may be spent in a window"`
 	Spent    float64 `json:"spent" doc:"amount spent in this one, at all bridges of a cluster"`
 	Here     float64 `json:"spent_here,omitempty" doc:"part of it that the answering bridge has spent; absent for 0 and without a cluster"`
-	Reserved float64 `json:"reserved" doc:"amount reserved for queries under way, and held by bridges of a cluster for further queries"`
+	Reserved float64 `json:"reserved" doc:"amount reserved for queries under way, and held by bridges of a cluster and by sites for further queries"`
 	Left     float64 `json:"left" doc:"remainder for other queries"`
 }
 
@@ -114,7 +114,7 @@ func (t *treasury) view(b Budget, owner purseOwner, p *purse) BudgetView {
 }
 
 // account returns the spending of a purse in a window, the part of it by this bridge in
-// a cluster, and the reserved amount: by queries, or held by bridges.
+// a cluster, and the reserved amount: by queries, or held by bridges or sites.
 func (t *treasury) account(p *purse, from, to time.Time) (spent, here, reserved Quantity) {
 	reserved = Quantity{Tokens: p.reserved, Cost: p.promised}
 	held := Quantity{}
@@ -122,6 +122,9 @@ func (t *treasury) account(p *purse, from, to time.Time) (spent, here, reserved 
 		spent, held = p.Quantity, p.held
 	}
 	if t.bridges == nil {
+		if p.From.Equal(from) {
+			spent, reserved = p.used(""), reserved.plus(p.lent())
+		}
 		return spent, here, reserved
 	}
 	own := spent

@@ -66,11 +66,10 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 		made, _, err := s.embed(ctx, fair.Party{Space: string(space)}, m, string(space), r)
 		return made, err
 	}
-	held, err := s.budgets.reserve(ctx, q.Principal, demand{tokens: int64(textTokens(r.Texts)), input: int64(textTokens(r.Texts))})
+	held, err := s.cover(ctx, q.Principal, demand{tokens: int64(textTokens(r.Texts)), input: int64(textTokens(r.Texts))}, 0)
 	if err != nil {
 		return nil, err
 	}
-	held.uncounted()
 	made, used, err := s.embed(ctx, fair.Of(q.Principal), m, string(space), r)
 	s.settle(held, Payment{Principal: q.Principal.Party(), Model: m.Name, Provider: used.provider}, &used)
 	return made, err

@@ -37,6 +37,9 @@ type Options struct {
 	// Optional.
 	Allowance func(key string) *protocol.Allowance
 
+	// Centre is the bridge whose budgets hold for this one, too; nil for none.
+	Centre *Centre
+
 	// Alert is called for budgets that are used up to 50, 80 and 100 percent, once in
 	// each window. Optional; it must not block.
 	Alert func(BudgetAlert)
@@ -53,6 +56,7 @@ type Service struct {
 	opts    Options
 	catalog atomic.Pointer[catalog] // nil before the first configuration
 	budgets *treasury
+	centre  *borrower // nil without a centre
 	ledger  *ledger
 	cache   *answerCache
 	answers *fair.Semaphore // bytes of answers that are being read
@@ -86,6 +90,9 @@ func New(o Options) *Service {
 	s.budgets.allowance, s.budgets.alert = o.Allowance, s.alert
 	if o.Bridges != nil {
 		s.budgets.share(o.Bridges)
+	}
+	if o.Centre != nil {
+		s.centre = newBorrower(*o.Centre, o.Now)
 	}
 	s.metrics = newMetrics(o.Registerer, s)
 	return s
@@ -125,6 +132,9 @@ func (s *Service) Configure(c Config) (revision uint64, err error) {
 	s.restored.Do(func() {
 		s.budgets.load()
 		s.ledger.load()
+		if s.centre != nil {
+			s.centre.load()
+		}
 	})
 	s.budgets.configure(c.Budgets)
 	s.catalog.Store(next)
@@ -152,8 +162,12 @@ func (s *Service) Run(ctx context.Context) error {
 	defer store.Stop()
 	probe := time.NewTicker(time.Second)
 	defer probe.Stop()
-	var probes sync.WaitGroup
+	var probes, owing sync.WaitGroup
 	defer probes.Wait()
+	defer owing.Wait()
+	if s.centre != nil {
+		owing.Go(func() { s.owes(ctx) })
+	}
 	for {
 		select {
 		case <-store.C:
@@ -174,6 +188,28 @@ func (s *Service) Run(ctx context.Context) error {
 
 func (s *Service) store(ctx context.Context) {
 	s.stored(ctx, errors.Join(s.budgets.store(ctx), s.ledger.store(ctx)))
+}
+
+// owes tells the centre what was spent until ctx ends, and gives back then what is left.
+func (s *Service) owes(ctx context.Context) {
+	tick := time.NewTicker(storePace)
+	defer tick.Stop()
+	tell := func(ctx context.Context, leaving bool) {
+		if err := s.centre.tell(ctx, leaving); err != nil && ctx.Err() == nil {
+			s.opts.Log.Warn("the centre is not told yet what was spent", "error", err)
+		}
+	}
+	for {
+		select {
+		case <-tick.C:
+			tell(ctx, false)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePace)
+			defer cancel()
+			tell(last, true)
+			return
+		}
+	}
 }
 
 func (s *Service) stored(ctx context.Context, err error) {

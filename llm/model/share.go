@@ -7,9 +7,9 @@ import (
 
 // A Quantity holds the amounts that a budget bounds.
 type Quantity struct {
-	Tokens   int64   `json:"tokens"`
-	Cost     float64 `json:"cost"`
-	Requests int64   `json:"requests"`
+	Tokens   int64   `json:"tokens" range:"0-1000000000000" doc:"tokens of questions and answers"`
+	Cost     float64 `json:"cost" range:"0-1000000000" doc:"cost in the currency of the prices"`
+	Requests int64   `json:"requests" range:"0-1000000000000" doc:"requests to providers"`
 }
 
 func (q Quantity) plus(o Quantity) Quantity {
@@ -23,6 +23,11 @@ func (q Quantity) minus(o Quantity) Quantity {
 // atLeast is the maximum of each field.
 func (q Quantity) atLeast(o Quantity) Quantity {
 	return Quantity{max(q.Tokens, o.Tokens), max(q.Cost, o.Cost), max(q.Requests, o.Requests)}
+}
+
+// atMost is the minimum of each field.
+func (q Quantity) atMost(o Quantity) Quantity {
+	return Quantity{min(q.Tokens, o.Tokens), min(q.Cost, o.Cost), min(q.Requests, o.Requests)}
 }
 
 // none reports whether no field is positive.
@@ -43,6 +48,7 @@ type Spent struct {
 	Told   int              `json:"told,omitempty"`   // percent of the last warning
 	Shares map[string]Share `json:"shares,omitempty"` // by process
 	Wanted string           `json:"wanted,omitempty"` // process that lacks a part that others hold
+	Leases map[string]Lease `json:"leases,omitempty"` // of sites, by their accounts
 }
 
 // A Share is the part of a budget that one process may spend in a window.
@@ -60,14 +66,22 @@ func (s *Spent) during(from, to time.Time) *Spent {
 	if s == nil || s.From.Before(from) {
 		return &Spent{From: from, To: to}
 	}
-	next := *s
-	next.Shares = maps.Clone(s.Shares)
-	return &next
+	return s.clone()
+}
+
+// clone returns a deep copy.
+func (s *Spent) clone() *Spent {
+	c := *s
+	c.Shares, c.Leases = maps.Clone(s.Shares), maps.Clone(s.Leases)
+	return &c
 }
 
 // taken is the quantity spent or reserved, without the share of one process.
 func (s *Spent) taken(except string) Quantity {
 	sum := s.Quantity
+	for _, l := range s.Leases {
+		sum = sum.plus(l.claim())
+	}
 	for owner, share := range s.Shares {
 		if owner != except {
 			sum = sum.plus(share.claim())
@@ -79,6 +93,9 @@ func (s *Spent) taken(except string) Quantity {
 // used is the quantity spent, without the share of one process.
 func (s *Spent) used(except string) Quantity {
 	sum := s.Quantity
+	for _, l := range s.Leases {
+		sum = sum.plus(l.Used)
+	}
 	for owner, share := range s.Shares {
 		if owner != except {
 			sum = sum.plus(share.Used)
@@ -87,8 +104,8 @@ func (s *Spent) used(except string) Quantity {
 	return sum
 }
 
-// lent reports whether a process other than one holds cost that it has not spent.
-func (s *Spent) lent(except string) bool {
+// spares reports whether a process other than one holds cost that it has not spent.
+func (s *Spent) spares(except string) bool {
 	for owner, share := range s.Shares {
 		if owner != except && share.Held.Cost > share.Used.Cost {
 			return true

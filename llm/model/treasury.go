@@ -210,7 +210,7 @@ func (t *treasury) more(s *shortage, record *Spent) (more Quantity, alone, short
 	}
 	if s.limit.Cost > 0 {
 		if more.Cost, ok = chunk(left.Cost, lack.Cost, wish.Cost, wanted); !ok {
-			alone = s.running == 0 && !record.lent(t.self())
+			alone = s.running == 0 && !record.spares(t.self())
 			more.Cost, short = max(left.Cost, 0), short || !alone
 		}
 	}

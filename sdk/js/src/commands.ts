@@ -2287,6 +2287,46 @@ export interface Commands {
       };
     };
   };
+  /** Lend a site a part of the budgets that bound its principal, and book what it has spent; for sites. A loan is booked once, however often it is told: all amounts are counted from its beginning. */
+  "llm.budget.lend": {
+    params: {
+      account: string;
+      busy?: {
+        cost: number;
+        requests: number;
+        tokens: number;
+      };
+      done?: boolean;
+      need?: {
+        cost: number;
+        requests: number;
+        tokens: number;
+      };
+      number: number;
+      since?: number;
+      site: string;
+      used?: {
+        cost: number;
+        requests: number;
+        tokens: number;
+      };
+      wish?: {
+        cost: number;
+        requests: number;
+        tokens: number;
+      };
+    };
+    result: {
+      held: {
+        cost?: number;
+        requests?: number;
+        tokens?: number;
+      };
+      life_ms: number;
+      short?: boolean;
+      since: number;
+    };
+  };
   /** List the budgets for language models: what is spent and left, and when each begins anew; those used up most first. */
   "llm.budget.list": {
     params: Record<string, unknown>;
