@@ -283,7 +283,7 @@ func (b *borrower) extend(ctx context.Context, d demand, requests int64) (*borro
 	wish := Quantity{Tokens: d.tokens, Cost: d.cost(0), Requests: requests}
 	if d.open {
 		need.Tokens++
-		wish.Tokens, wish.Cost = d.tokens+mostAnswer, d.cost(mostAnswer)
+		wish.Tokens, wish.Cost = d.tokens+leastAnswer, d.cost(leastAnswer) // a twentieth of most budgets is more
 	}
 	err := b.borrow(ctx, need, wish)
 	if r := b.take(d, requests, 1); r != nil {
