@@ -42,15 +42,16 @@ func (s *Site) run(ctx context.Context, request *protocol.Request, claim string,
 func (s *Site) principal(ctx context.Context) (*protocol.Principal, error) {
 	key, err := secret(s.Principal)
 	if err != nil {
-		return nil, protocol.Wrap(protocol.CredentialInvalid, err, "the key of who the centre's calls are made for cannot be read")
+		return nil, protocol.Wrap(protocol.CredentialInvalid, err, "sites.join.principal, the key of who the centre's calls are made for cannot be read")
 	}
 	who, err := s.Authenticate(ctx, key)
-	if err == nil {
-		s.mu.Lock()
-		s.space = who.Home()
-		s.mu.Unlock()
+	if err != nil {
+		return nil, protocol.Wrap(protocol.CodeOf(err), err, "sites.join.principal, the key of who the centre's calls are made for here: "+protocol.AsError(err).Message)
 	}
-	return who, err
+	s.mu.Lock()
+	s.space = who.Home()
+	s.mu.Unlock()
+	return who, nil
 }
 
 // An agent is one of this bridge as the centre is shown it.
