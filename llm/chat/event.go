@@ -1,5 +1,7 @@
 package chat
 
+import "math"
+
 // EventType is the type of an [Event]. It decides which fields the event has.
 type EventType string
 
@@ -63,3 +65,18 @@ type Usage struct {
 
 // Total is the number of tokens that a query used.
 func (u Usage) Total() int { return u.Input + u.Output }
+
+// Plausible is the usage without the counts of a provider that cannot be true, which would give
+// budgets back what was spent: those below zero or too large are 0, and no part is more than its
+// whole.
+func (u Usage) Plausible() Usage {
+	for _, n := range []*int{&u.Input, &u.Output, &u.Cached, &u.CacheWrite, &u.Reasoning} {
+		if *n < 0 || *n >= math.MaxInt32 {
+			*n = 0
+		}
+	}
+	u.Cached = min(u.Cached, u.Input)
+	u.CacheWrite = min(u.CacheWrite, u.Input-u.Cached)
+	u.Reasoning = min(u.Reasoning, u.Output)
+	return u
+}

@@ -397,6 +397,9 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 	var fold chat.Folder
 	said := 0 // bytes
 	err = p.Stream(ctx, &r, func(e chat.Event) error {
+		if e.Finish != nil {
+			e.Finish.Usage = e.Finish.Usage.Plausible()
+		}
 		said += len(e.Text)
 		if err := meter.Hold(sizeOf(&e)); err != nil {
 			return err

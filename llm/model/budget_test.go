@@ -148,6 +148,36 @@ func TestAnAnswerThatIsNotCountedIsEstimated(t *testing.T) {
 	}
 }
 
+// TestAProviderGivesNothingBack whatever it says of the usage.
+func TestAProviderGivesNothingBack(t *testing.T) {
+	answer := func(usage string) wiretest.Reply {
+		return wiretest.JSON(200, `{"model":"m-1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"That is it."}]}],"usage":`+usage+`}`)
+	}
+	for name, usage := range map[string]string{
+		"less than nothing": `{"input_tokens":-1000000,"output_tokens":-1000000}`,
+		"a large cache":     `{"input_tokens":10,"output_tokens":5,"input_tokens_details":{"cached_tokens":2000000000,"cache_write_tokens":2000000000}}`,
+		"too much":          `{"input_tokens":9000000000000000000,"output_tokens":9000000000000000000}`,
+	} {
+		config := at(wiretest.New(t, answer(usage)))
+		config.Providers[0].Wire = "responses"
+		config.Models[0].Routes[0].Price.Cached = 1
+		config.Budgets = []Budget{{Per: perPrincipal, Window: "day", Tokens: 1e6, Cost: 1e6}}
+		h := newHouse(t, config)
+		q, err := h.ask(t, `{"query":"How are you, and what is new?"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Cost <= 0 || q.Usage.Total() <= 0 || q.Usage.Total() > 1000 {
+			t.Errorf("%s: it is taken for %+v, %v", name, q.Usage, q.Cost)
+		}
+		for _, l := range h.budgets.list(alice)[0].Limits {
+			if l.Spent <= 0 {
+				t.Errorf("%s: of %s are spent %v", name, l.Of, l.Spent)
+			}
+		}
+	}
+}
+
 // A query that may cost more than is left of a budget is not let in, even if it is the
 // only one, and an answer that nobody bounds is as long as the rest pays for.
 func TestACostIsNotExceededByOneQueryAlone(t *testing.T) {

@@ -112,7 +112,8 @@ func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space str
 		made, err := s.embedAt(ctx, who, m, t, r)
 		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, ending(err)).Inc()
 		if err == nil {
-			if made.Usage.Input <= 0 { // not every service counts tokens
+			made.Usage = made.Usage.Plausible()
+			if made.Usage.Input == 0 { // not every service counts tokens
 				made.Usage.Input = textTokens(r.Texts)
 			}
 			cost := t.Price.cost(made.Usage)

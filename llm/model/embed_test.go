@@ -127,6 +127,18 @@ func TestEmbeddingsArePaidForByWhoAsks(t *testing.T) {
 	}
 }
 
+func TestAProviderOfEmbeddingsTakesNoWholeBudget(t *testing.T) {
+	c := embedding("openai", wiretest.New(t, wiretest.JSON(200, strings.ReplaceAll(twoVectors, ":7", ":9000000000000000000"))))
+	c.Budgets = []Budget{{Per: "principal", Window: "day", Tokens: 1000}}
+	h := newHouse(t, c)
+	if _, err := h.Embed(t.Context(), EmbedQuestion{Principal: alice, Space: protocol.DefaultSpace, Texts: []string{"four", "more"}}); err != nil {
+		t.Fatal(err)
+	}
+	if spent := h.budgets.list(alice)[0].Limits[0].Spent; spent != 2 {
+		t.Errorf("%v tokens are spent", spent)
+	}
+}
+
 func TestEmbeddingsArePaidForWhereTheProviderCountsNothing(t *testing.T) {
 	c := embedding("gemini", wiretest.New(t, wiretest.JSON(200, `{"embeddings":[{"values":[1,0.5]},{"values":[0,1]}]}`)))
 	c.Budgets = []Budget{{Per: "principal", Window: "day", Tokens: 10}}
