@@ -384,7 +384,7 @@ func (b *borrower) ask(ctx context.Context, d Demand) (Loan, error) {
 	}
 	within, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	loan, err := b.Lend(within, d)
+	loan, err := b.Lend(within, d.tellable())
 	switch {
 	case err == nil:
 		return loan, nil
@@ -403,6 +403,18 @@ func (b *borrower) ask(ctx context.Context, d Demand) (Loan, error) {
 		return Loan{}, err
 	}
 	return Loan{}, protocol.Wrap(protocol.LLMUnavailable, err, "the centre that this bridge is a site of does not let it spend anything: bridge.status says why").With("reason", "centre_refuses")
+}
+
+// mostTold is the most that a centre takes of each amount, see [Quantity].
+var mostTold = Quantity{Tokens: 1e12, Cost: 1e9, Requests: 1e12}
+
+// tellable is a demand that a centre takes: one that it refused for an amount would be refused
+// for good, and every further one of the account. Rounding may leave a cost below zero.
+func (d Demand) tellable() Demand {
+	for _, q := range []*Quantity{&d.Used, &d.Busy, &d.Need, &d.Wish} {
+		*q = q.atLeast(Quantity{}).atMost(mostTold)
+	}
+	return d
 }
 
 // repay tells the centre of the loans that are over.
@@ -461,13 +473,22 @@ func (b *borrower) goAlone(ctx context.Context, need, wish Quantity) error {
 		return protocol.Errorf(protocol.LLMUnavailable, "the centre that this bridge is a site of cannot be asked for its budget at the moment, and nothing may be spent without it").
 			With("reason", "centre_unreachable")
 	}
-	if err := b.lendAlone(need, wish); err != nil {
+	ends, err := b.lendAlone(need, wish)
+	if err != nil {
 		return err
 	}
-	return b.store(ctx)
+	if err := b.store(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.account.Open.Ends = ends
+	return nil
 }
 
-func (b *borrower) lendAlone(need, wish Quantity) error {
+// lendAlone opens a loan of this bridge to itself that nothing is spent of yet, and returns when
+// it ends.
+func (b *borrower) lendAlone(need, wish Quantity) (ends int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
@@ -476,7 +497,7 @@ func (b *borrower) lendAlone(need, wish Quantity) error {
 		b.close()
 	}
 	if len(b.account.Owed) >= mostOwed {
-		return protocol.Errorf(protocol.LimitReached, "the centre has not been told yet of %d hours in which this bridge has spent something without it, which is the limit", mostOwed).
+		return 0, protocol.Errorf(protocol.LimitReached, "the centre has not been told yet of %d hours in which this bridge has spent something without it, which is the limit", mostOwed).
 			With("limit", mostOwed).With("reason", "centre_unreachable")
 	}
 	from, to := b.Alone.window(now)
@@ -490,20 +511,20 @@ func (b *borrower) lendAlone(need, wish Quantity) error {
 	limit := Quantity{Tokens: b.Alone.Tokens, Cost: b.Alone.Cost, Requests: b.Alone.Requests}
 	spent := b.account.Alone.plus(o.Used)
 	if what := b.Alone.exceeded(spent, need); what != "" {
-		return protocol.Errorf(protocol.BudgetSpent, "the centre that this bridge is a site of cannot be asked at the moment, and what may be spent without it is spent: %s of the %s", what, b.Alone.Window).
+		return 0, protocol.Errorf(protocol.BudgetSpent, "the centre that this bridge is a site of cannot be asked at the moment, and what may be spent without it is spent: %s of the %s", what, b.Alone.Window).
 			With("limit", what).With("reason", "centre_unreachable").With("retry_after_ms", to.Sub(now).Milliseconds())
 	}
 	more, enough := chunks(limit, limit.minus(spent).minus(b.reserved), need, wish, false)
 	if !enough {
-		return protocol.BusyFor(heldRetry, "queries under way hold what may be spent without the centre")
+		return 0, protocol.BusyFor(heldRetry, "queries under way hold what may be spent without the centre")
 	}
 	if o.Number == 0 {
 		o.Number, b.account.Late = b.another(), Quantity{}
 	}
 	o.Held = Bound{}.within(limit, o.Used.plus(b.reserved).plus(more))
-	o.Ends = min(now.Add(leaseLife).UnixMilli(), hour.Add(time.Hour).UnixMilli())
+	o.Ends = 0
 	b.account.Open, b.dirty = &o, true
-	return nil
+	return min(now.Add(leaseLife).UnixMilli(), hour.Add(time.Hour).UnixMilli()), nil
 }
 
 // store stores the account if it has changed.

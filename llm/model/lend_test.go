@@ -76,6 +76,11 @@ func (l *lending) lend(ctx context.Context, d Demand) (Loan, error) {
 	if l.denied != nil {
 		return Loan{}, l.denied
 	}
+	for _, q := range []Quantity{d.Used, d.Busy, d.Need, d.Wish} { // as the command does
+		if q.minus(mostTold) != q.minus(mostTold).atMost(Quantity{}) || q != q.atLeast(Quantity{}) {
+			return Loan{}, protocol.InvalidParam("used", fmt.Sprintf("%+v is out of range", q))
+		}
+	}
 	loan, err := l.centre.lend(ctx, plantBridge, &d)
 	if l.twice {
 		loan, err = l.centre.lend(ctx, plantBridge, &d)
@@ -183,6 +188,33 @@ func TestWhatASiteTellsIsBookedOnce(t *testing.T) {
 	}
 }
 
+// TestNoAmountEndsAnAccount has a use that is beyond all that a centre takes, and the rounding
+// error of a query that costs something beside one that does not.
+func TestNoAmountEndsAnAccount(t *testing.T) {
+	l := newLending(Budget{}, Budget{Per: perPrincipal, Window: "hour", Cost: 1e6})
+	priced := func(tokens int64) demand { return demand{tokens: tokens, input: tokens, price: Price{Input: 1e6 / 10}} }
+	var running []*borrowed
+	for _, d := range []demand{priced(7), priced(1), {tokens: 1, input: 1}} {
+		r, err := l.site.reserve(t.Context(), d, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, r)
+	}
+	for _, r := range running[:2] {
+		r.settle(chat.Usage{}, 0)
+	}
+	if left := l.site.reserved.Cost; left >= 0 {
+		t.Errorf("there is no rounding error: %v", left)
+	}
+	l.tells(t)
+	running[2].settle(chat.Usage{}, 3e9)
+	l.refuses(t, protocol.BudgetSpent, "centre")
+	l.now = l.now.Add(time.Hour)
+	l.tells(t)
+	l.spends(t, 1, 100)
+}
+
 func TestWhatAKilledSiteHeldIsSpent(t *testing.T) {
 	l := newLending(Budget{}, tokensOf(10_000, "day"))
 	l.spends(t, 1, 100)
@@ -266,6 +298,24 @@ func TestASiteWithoutItsCentre(t *testing.T) {
 	l.now = l.now.Add(idleAfter)
 	l.tells(t)
 	l.has(t, 200, 0) // yesterday is over
+}
+
+// TestNothingIsSpentAloneBeforeItIsStored as a killed site would not know of it.
+func TestNothingIsSpentAloneBeforeItIsStored(t *testing.T) {
+	l := newLending(tokensOf(1000, "day"), tokensOf(10_000, "day"))
+	l.cut = true
+	l.accounts.Break(errors.New("the disk is gone"))
+	for range 2 {
+		if err := l.query(t, 100); protocol.CodeOf(err) != protocol.StoreUnavailable {
+			t.Errorf("the site is answered %v", err)
+		}
+	}
+	l.accounts.Break(nil)
+	l.spends(t, 10, 100)
+	l.refuses(t, protocol.BudgetSpent, "centre_unreachable")
+	l.cut = false
+	l.tells(t)
+	l.has(t, 1000, 0)
 }
 
 // TestACentreThatRefusesIsNoCentreThatIsAway has the site spend nothing, though it might alone.
