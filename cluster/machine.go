@@ -46,8 +46,8 @@ type peer struct {
 	moved   bool // it wrote since this node's last confirmed write
 }
 
-// rememberEnded is the least time for which ended nodes are remembered that were not
-// removed.
+// rememberEnded is the least time for which ended nodes are remembered whose records
+// expire.
 const rememberEnded = 10 * time.Minute
 
 // adoptions bounds how many others may have had the sessions of a bridge since its last
@@ -132,7 +132,7 @@ func (m *machine) count(now time.Duration) {
 		default:
 			p.silence += gap
 		}
-		if p.record.ended() && p.record.Removed == nil && p.silence > rememberEnded {
+		if p.record.ended() && p.record.endedLife() > 0 && p.silence > rememberEnded {
 			delete(m.peers, id)
 		}
 	}

@@ -35,6 +35,29 @@ func (m *Membership) Members() []Member {
 	return all
 }
 
+// An Absent is a bridge that has ended and keeps a copy of the state. It counts where
+// leaders are elected until it comes back or is removed.
+type Absent struct {
+	ID    string `json:"id" doc:"id of the bridge"`
+	State State  `json:"state" enum:"left,dead" doc:"way of its end: it has left in order, or others have declared it dead"`
+	Keeps string `json:"keeps" doc:"its address in cluster.join, under which it keeps its copy"`
+}
+
+// Absent returns the bridges whose copy of the state is missing, by id. One that was
+// removed, or whose place another one has taken, is not among them.
+func (m *Membership) Absent() (all []Absent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.taken()
+	for id, p := range m.machine.peers {
+		if r := &p.record; r.ended() && r.Removed == nil && r.Keeps != "" && !slices.Contains(taken, r.Keeps) {
+			all = append(all, Absent{id, r.State, r.Keeps})
+		}
+	}
+	slices.SortFunc(all, func(a, b Absent) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
 // Alive reports whether a node is a member. One that was declared dead, or has a
 // later epoch by now, is not.
 func (m *Membership) Alive(n Node) bool {

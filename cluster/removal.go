@@ -104,15 +104,22 @@ func (m *Membership) Vacated(id string) string {
 	return ""
 }
 
+// taken are the addresses in cluster.join of this bridge and of those that have not
+// ended. The caller holds mu.
+func (m *Membership) taken() []string {
+	addresses := []string{m.mine.Keeps}
+	for _, p := range m.machine.peers {
+		if !p.record.ended() {
+			addresses = append(addresses, p.record.Keeps)
+		}
+	}
+	return addresses
+}
+
 // vacated are the addresses in cluster.join of removed bridges whose place no other one
 // has taken. The caller holds mu.
 func (m *Membership) vacated() (addresses []string) {
-	taken := []string{m.mine.Keeps}
-	for _, p := range m.machine.peers {
-		if !p.record.ended() {
-			taken = append(taken, p.record.Keeps)
-		}
-	}
+	taken := m.taken()
 	for _, p := range m.machine.peers {
 		if address := p.record.Keeps; p.record.Removed != nil && address != "" && !slices.Contains(taken, address) {
 			addresses = append(addresses, address)

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/bubble"
@@ -62,6 +64,41 @@ func TestARemovedBridgeStartsNoMore(t *testing.T) {
 		if living(a) != "a" || a.Check() != nil {
 			t.Errorf("members are %q, %v", living(a), a.Check())
 		}
+	})
+}
+
+// TestAnEndedBridgeThatKeepsACopyIsAbsent until it comes back, is removed, or another one
+// has its place.
+func TestAnEndedBridgeThatKeepsACopyIsAbsent(t *testing.T) {
+	const list = "a:1,b:1,c:1"
+	bubble.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		a := stream.join(t, "a", keeps("a:1", list)).works(t)
+		b := stream.join(t, "b", keeps("b:1", list)).works(t)
+		c := stream.join(t, "c", keeps("c:1", list)).works(t)
+		x := stream.join(t, "x", func(o *Options) { o.Working = All; o.Agree = map[string]string{joinSetting: list} }).works(t)
+		absent := func(want ...Absent) {
+			t.Helper()
+			synctest.Wait()
+			if got := a.Absent(); !slices.Equal(got, want) {
+				t.Errorf("absent are %v, want %v", got, want)
+			}
+		}
+		absent()
+		for _, m := range []*Membership{b, c, x} {
+			if err := m.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		absent(Absent{"b", Left, "b:1"}, Absent{"c", Left, "c:1"})
+		time.Sleep(2 * time.Hour)
+		absent(Absent{"b", Left, "b:1"}, Absent{"c", Left, "c:1"})
+		stream.join(t, "b", keeps("b:1", list)).works(t)
+		absent(Absent{"c", Left, "c:1"})
+		if err := a.Remove(t.Context(), "c", "key:ops"); err != nil {
+			t.Fatal(err)
+		}
+		absent()
 	})
 }
 

@@ -53,6 +53,9 @@ func writeCluster(w io.Writer, result json.RawMessage) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	for _, a := range c.Absent {
+		fmt.Fprintf(w, "%s is away (%s), and its copy of the state at %s counts as missing: start it again, or remove it (aibridge cluster remove)\n", printable(a.ID), printable(string(a.State)), printable(a.Keeps))
+	}
 	if err := writePeers(w, c.BridgeID, c.Peers); err != nil {
 		return err
 	}

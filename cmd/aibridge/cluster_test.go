@@ -18,16 +18,17 @@ func TestTheBridgesOfAClusterAreATable(t *testing.T) {
 	result := `{"bridge_id":"a","members":[
 		{"id":"a","epoch":7,"state":"working","ready":true,"age_ms":120,"started_at":0,"version":"1.0","addresses":{"mqtt":"10.0.0.1:1883"}},
 		{"id":"b\u001b","epoch":9,"state":"working","ready":false,"why":"the disk is full","version":"1.0"}],
+		"absent":[{"id":"d\u001b","state":"dead","keeps":"10.0.0.4:6222"}],
 		"peers":[{"bridge_id":"b","by":"nats","open":false},{"bridge_id":"c","by":"nats","open":true,"served_by":"b\u001b"}],
 		"parts":[{"name":"nats","ok":true},{"name":"disk","ok":false,"why":"no room"}]}`
 	if err := writeCluster(&out, json.RawMessage(result)); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 10 {
+	if len(lines) != 11 {
 		t.Fatalf("%d lines:\n%s", len(lines), &out)
 	}
-	for i, words := range [][]string{{"NODE", "LEASE"}, {"a ", " 7 ", "yes", "120ms", "10.0.0.1:1883"}, {"no: the disk is full", " - "}, {}, {"Messages of a"}, {"FLOW"}, {"b ", " no "}, {"c ", " yes, to b"}, {"c has ended; b"}, {"disk of a does not work: no room"}} {
+	for i, words := range [][]string{{"NODE", "LEASE"}, {"a ", " 7 ", "yes", "120ms", "10.0.0.1:1883"}, {"no: the disk is full", " - "}, {"d", " is away (dead)", "10.0.0.4:6222"}, {}, {"Messages of a"}, {"FLOW"}, {"b ", " no "}, {"c ", " yes, to b"}, {"c has ended; b"}, {"disk of a does not work: no room"}} {
 		for _, word := range words {
 			if !strings.Contains(lines[i]+" ", word) {
 				t.Errorf("line %d lacks %q: %s", i, word, lines[i])

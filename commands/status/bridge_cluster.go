@@ -43,6 +43,7 @@ type ClusterResult struct {
 	BridgeID string `json:"bridge_id" doc:"id of the bridge that answers"`
 	Cluster
 	Members []cluster.Member `json:"members" doc:"the living bridges that share the state, this one too, the oldest first; the oldest does what exactly one does"`
+	Absent  []cluster.Absent `json:"absent,omitempty" doc:"bridges that have ended and keep a copy of the state, which counts as missing until they come back or are removed (bridge.remove); absent if there are none"`
 	Peers   []Peer           `json:"peers,omitempty" doc:"way of messages to the other bridges that work, or are served by others; absent if the bridge works alone"`
 	Parts   []Part           `json:"parts" doc:"needs without which the bridge does not work"`
 }
@@ -88,6 +89,9 @@ func (s *Service) ShowCluster(context.Context, *commands.Call, ClusterParams) (C
 	result := ClusterResult{BridgeID: s.BridgeID, Cluster: s.Cluster, Members: []cluster.Member{}, Parts: []Part{}}
 	if s.Members != nil {
 		result.Members = s.Members()
+	}
+	if s.Absent != nil {
+		result.Absent = s.Absent()
 	}
 	if s.Peers != nil {
 		result.Peers = s.Peers()

@@ -34,6 +34,7 @@ type Options struct {
 	Settings []Setting
 	Cluster  Cluster
 	Members  func() []cluster.Member // of the cluster; optional
+	Absent   func() []cluster.Absent // whose copies are missing; optional
 	Peers    func() []Peer           // to which messages are relayed; optional
 	Checks   []Check                 // of the parts that the bridge cannot work without
 	Drainer  Drainer                 // optional

@@ -843,6 +843,11 @@ export interface Commands {
   "bridge.cluster": {
     params: Record<string, unknown>;
     result: {
+      absent?: ({
+        id: string;
+        keeps: string;
+        state: "left" | "dead";
+      })[];
       bridge_id: string;
       epoch?: number;
       members: ({

@@ -44,7 +44,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	ready := newReadiness(s, checks)
 	readings := status.New(status.Options{
 		Metrics: s.metrics, Version: s.version, BridgeID: s.config.ID, Ready: ready.Check,
-		Settings: s.config.Show(), Cluster: s.Cluster(&s.config), Members: s.Members.Members, Peers: d.relay.show, Checks: checks, Drainer: newDrainer(s, server, d.relay), Remover: &remover{s, d.relay}, Centre: s.showCentre,
+		Settings: s.config.Show(), Cluster: s.Cluster(&s.config), Members: s.Members.Members, Absent: s.Members.Absent, Peers: d.relay.show, Checks: checks, Drainer: newDrainer(s, server, d.relay), Remover: &remover{s, d.relay}, Centre: s.showCentre,
 		Links: func(ctx context.Context, who *protocol.Principal) *status.Links {
 			return countLinks(d.links.Visible(ctx, who))
 		},

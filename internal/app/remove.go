@@ -81,7 +81,7 @@ func (r *remover) ended(ctx context.Context, id string) error {
 		case alive.State == cluster.Draining:
 			return protocol.Errorf(protocol.InvalidState, "bridge %q drains: remove it once it has ended", id).With("bridge_id", id)
 		}
-		return protocol.Errorf(protocol.InvalidState, "bridge %q lives, its record was renewed %d ms ago: drain it first (bridge.drain), or stop it; one that was killed is declared dead after %v of silence", id, alive.Age, cluster.SilentAfter).With("bridge_id", id)
+		return protocol.Errorf(protocol.InvalidState, "bridge %q is a member, its record was renewed %d ms ago: drain it first (bridge.drain), or stop it; one that was killed is declared dead after %v of silence, and while leaders are elected later", id, alive.Age, cluster.SilentAfter).With("bridge_id", id)
 	}
 	if !r.s.NATS.Votes() {
 		return nil

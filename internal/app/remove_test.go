@@ -73,13 +73,16 @@ func TestABridgeIsRemovedAndAnotherTakesItsPlace(t *testing.T) {
 	keeper.Listen(t, "door/#")
 	keeper.Drop()
 
-	for id, says := range map[string]string{"b2": `bridge "b2" lives`, "b0": `bridge "b0" answers this request`} {
+	for id, says := range map[string]string{"b2": `bridge "b2" is a member`, "b0": `bridge "b0" answers this request`} {
 		answer, _ := remove(t, c, id)
 		isRefused(t, answer, protocol.InvalidState, says)
 	}
 	answer, _ := remove(t, c, "nobody")
 	isRefused(t, answer, protocol.NotFound, `never known a bridge "nobody"`)
 	nodes[2].Stop(t)
+	eventually.Holds(t, "the copy of the one that has ended is missed", func() bool {
+		return strings.Contains(string(must(t, c, "bridge.cluster", `{}`)), `"absent":[{"id":"b2","state":"left"`)
+	})
 	gone := isRemoved(t, c, "b2")
 	if !gone.Kept || gone.Already || gone.Keepers != 2 || gone.Lacking == 0 || gone.Address != join[2] || gone.ServedBy == "" {
 		t.Errorf("the answer is %+v", gone)
@@ -87,6 +90,9 @@ func TestABridgeIsRemovedAndAnotherTakesItsPlace(t *testing.T) {
 	if again := isRemoved(t, c, "b2"); again.Kept || !again.Already || again.Keepers != 2 {
 		t.Errorf("the answer to the second request is %+v", again)
 	}
+	eventually.Holds(t, "nobody misses the removed one", func() bool {
+		return !strings.Contains(string(must(t, c, "bridge.cluster", `{}`)), `"absent"`)
+	})
 	c.Send(t, "door/front", "open")
 
 	back := nodes[2].Config
