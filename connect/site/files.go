@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -29,6 +30,7 @@ type follower struct {
 	key    string
 	centre *remote.Client // of the key
 	groups map[string]*followed
+	space  protocol.SpaceID // of them, here
 
 	refused time.Time // when the centre refused a file first that is not tried again yet, zero without any
 	freed   bool      // something was deleted there since: there may be room
@@ -88,7 +90,7 @@ func (f *follower) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.keep(names)
+	f.keep(f.site.homeSpace(), names)
 	f.take(f.site.changes.drain())
 	if !f.refused.IsZero() && (f.freed || time.Since(f.refused) > tryRefused) {
 		f.tryAgain()
@@ -142,20 +144,19 @@ func (f *follower) close() {
 	}
 }
 
-// keep begins to follow groups, and ends to follow those that are not named any more. What
-// the centre has of them stays there.
-func (f *follower) keep(names []string) {
-	named := map[string]bool{}
-	for _, name := range names {
-		named[name] = true
-		if f.groups[name] == nil {
-			f.groups[name] = newFollowed(name)
-		}
-	}
+// keep begins to follow groups of a space, and ends to follow those that are not named any more,
+// or were of another space: these are other files. What the centre has of them stays there.
+func (f *follower) keep(space protocol.SpaceID, names []string) {
 	for name, g := range f.groups {
-		if !named[name] {
+		if space != f.space || !slices.Contains(names, name) {
 			f.site.complain(g.complaint(f.site), nil)
 			delete(f.groups, name)
+		}
+	}
+	f.space = space
+	for _, name := range names {
+		if f.groups[name] == nil {
+			f.groups[name] = newFollowed(name)
 		}
 	}
 }
@@ -167,9 +168,8 @@ func (f *follower) take(changed map[changedFile]bool, all bool) {
 			g.anew()
 		}
 	}
-	space := f.site.homeSpace()
 	for c := range changed {
-		if g := f.groups[c.group]; g != nil && c.space == space {
+		if g := f.groups[c.group]; g != nil && c.space == f.space {
 			g.changed(c.path)
 		}
 	}

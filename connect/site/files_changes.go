@@ -26,9 +26,10 @@ type fileChanges struct {
 	all   bool // there were too many
 }
 
-// FileChanged has a file of this bridge follow that has changed. It does not block.
+// FileChanged has a file of this bridge follow that has changed. It does not block. Those of
+// other spaces never follow, and have nothing compared, however many change.
 func (s *Site) FileChanged(space protocol.SpaceID, group, path string) {
-	if s.follows(group) {
+	if home := s.homeSpace(); s.follows(group) && (home == "" || home == space) {
 		s.changes.add(changedFile{space, group, path})
 	}
 }

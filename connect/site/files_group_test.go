@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 )
 
@@ -159,6 +160,20 @@ func TestARefusalIsSaid(t *testing.T) {
 	}
 }
 
+func TestGroupsOfAnotherSpaceAreComparedAnew(t *testing.T) {
+	t.Parallel()
+	f := newFollower(New(Options{Join: Join{Files: []string{"*"}}}))
+	for _, c := range []struct {
+		space    protocol.SpaceID
+		compared bool
+	}{{"red", false}, {"red", true}, {"blue", false}, {"blue", true}} {
+		if f.keep(c.space, []string{"pictures"}); f.groups["pictures"].compared != c.compared {
+			t.Errorf("the group of %s is compared: %t", c.space, !c.compared)
+		}
+		f.groups["pictures"].compared = true
+	}
+}
+
 func TestChangesOfFilesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := New(Options{Join: Join{Files: []string{"*"}}})
@@ -173,6 +188,13 @@ func TestChangesOfFilesAreBounded(t *testing.T) {
 	}
 	if files, all := s.changes.drain(); len(files) != 0 || all {
 		t.Errorf("%d changes once more", len(files))
+	}
+	s.space = "default"
+	for i := range mostChanges + 5 {
+		s.FileChanged("other", "g", fmt.Sprint(i))
+	}
+	if files, all := s.changes.drain(); len(files) != 0 || all {
+		t.Errorf("another tenant has %d files followed, all %t", len(files), all)
 	}
 	s.changes.end()
 	s.FileChanged("default", "g", "after")
