@@ -314,10 +314,20 @@ func TestAKeptSessionIsOwedWhatTheLogBrings(t *testing.T) {
 	early := c.connectKept("b", "early")
 	early.hears("t", 1)
 	early.hearsRetained("t=1@1")
+	early.hasAcknowledged()
 	_ = early.Disconnect(&paho.Disconnect{ReasonCode: packets.DisconnectNormalDisconnection})
 	letGo()
 	c.knows("b")
 	c.connectKept("b", "early").hearsRetained("t=2@1")
+}
+
+// hasAcknowledged waits until all that was heard is acknowledged, which is done after
+// a message is handed over, and before the next one is.
+func (d *device) hasAcknowledged() {
+	d.t.Helper()
+	d.hears("acknowledged", 0)
+	d.says("acknowledged", "", 0)
+	d.hearsLive("acknowledged=@0")
 }
 
 // connectKept connects a device whose session is kept.
