@@ -99,7 +99,7 @@ func TestAWillWithADelayIsForgottenElsewhere(t *testing.T) {
 	watcher := n[2].Connect(t, "watcher")
 	watcher.Listen(t, "wills/#")
 	delayed := func(c *paho.Connect) {
-		delay := uint32(1)
+		delay := uint32(60)
 		c.WillMessage, c.WillProperties = &paho.WillMessage{Topic: "wills/walker", Payload: []byte("gone"), QoS: 1}, &paho.WillProperties{WillDelayInterval: &delay}
 	}
 	n[0].Connect(t, "walker", kept, delayed).Drop()
