@@ -200,7 +200,7 @@ func (b *borrower) take(d demand, requests, least int64) *borrowed {
 	if priced := o.Held.Cost != nil && d.price.Output > 0; d.open && (priced || o.Held.Tokens != nil) {
 		r.answer = min(mostAnswer, free.Tokens-d.tokens)
 		if priced {
-			r.answer = min(r.answer, d.answerFor(free.Cost))
+			r.answer = min(r.answer, d.answerFor(free.Cost+roundingError))
 		}
 		if r.answer < least {
 			return nil

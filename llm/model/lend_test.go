@@ -345,6 +345,17 @@ func TestWhatIsLeftBoundsTheAnswer(t *testing.T) {
 	}
 }
 
+// TestTheLastTokenOfACostIsSpent though rounding may say that it is not quite paid for.
+func TestTheLastTokenOfACostIsSpent(t *testing.T) {
+	for input := range int64(200) {
+		d := demand{tokens: input, input: input, open: true, price: Price{Input: 0.3, Output: 0.7}}
+		l := newLending(Budget{}, Budget{Per: perPrincipal, Window: "day", Cost: d.leastCost()})
+		if r, err := l.site.extend(t.Context(), d, 1); err != nil || r.answer != 1 {
+			t.Fatalf("after %d tokens the answer has %+v, %v", input, r, err)
+		}
+	}
+}
+
 // TestBudgetsAreKeptOverAnyLine has a site and its centre, each of which may be killed, spend one
 // budget over a line that is cut and loses answers.
 func TestBudgetsAreKeptOverAnyLine(t *testing.T) {
