@@ -155,9 +155,8 @@ func (r *remover) orphans(id string) error {
 	return protocol.Errorf(protocol.InvalidState, "no bridge serves the sessions of %q yet, which wait for that: the log of one of the bridges says why", id).With("bridge_id", id)
 }
 
-// copiesLeft fails unless, without a bridge, a living majority has each stream of which
-// it is to have a copy: NATS would make those that are missing from what is left, also
-// if it is not the newest.
+// copiesLeft fails unless, without a bridge, a living majority has all of each stream of
+// which it is to have a copy.
 func (r *remover) copiesLeft(ctx context.Context, id string) error {
 	if !r.s.NATS.Votes() {
 		return nil
@@ -166,20 +165,13 @@ func (r *remover) copiesLeft(ctx context.Context, id string) error {
 	if err != nil {
 		return protocol.Wrap(protocol.StoreUnavailable, err, "NATS does not say where its copies of the state are")
 	}
-	leaving := natsd.VoterID(id)
-	alive := make(map[string]bool)
+	living := make(map[string]bool)
 	for _, m := range r.s.Members.Members() {
-		alive[natsd.VoterID(m.ID)] = true
+		living[natsd.VoterID(m.ID)] = true
 	}
 	for _, s := range streams {
-		there := 0
-		for _, on := range s.On {
-			if on != leaving && alive[on] {
-				there++
-			}
-		}
-		if s.Leader == "" || s.Leader == leaving || slices.Contains(s.On, leaving) && 2*there <= len(s.On) {
-			return protocol.Errorf(protocol.InvalidState, "without bridge %q most copies of the stream %q would be away, and what was acknowledged might be lost: start the other bridges that are away first", id, s.Name).With("bridge_id", id)
+		if !s.Outlives(natsd.VoterID(id), living) {
+			return protocol.Errorf(protocol.InvalidState, "without bridge %q most copies of the stream %q would be away or incomplete, and what was acknowledged might be lost: start the other bridges that are away first, and ask again once they have all of it", id, s.Name).With("bridge_id", id)
 		}
 	}
 	return nil

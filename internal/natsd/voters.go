@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -128,6 +129,26 @@ type Stream struct {
 	Leader string   // id of its leading voter, "" for none
 	Wanted int      // copies
 	On     []string // ids of the voters that are to keep one, the leader too
+	Whole  []string // of these, those whose copy has all that was acknowledged
+}
+
+// Outlives reports whether most of the copies have all that was acknowledged, and are on
+// living voters, also without the voter that leaves. NATS makes the missing ones from
+// those that are left, also if they are not the newest.
+func (s *Stream) Outlives(leaving string, living map[string]bool) bool {
+	if s.Leader == "" || s.Leader == leaving {
+		return false
+	}
+	if !slices.Contains(s.On, leaving) {
+		return true
+	}
+	left := 0
+	for _, on := range s.Whole {
+		if on != leaving && living[on] {
+			left++
+		}
+	}
+	return 2*left > len(s.On)
 }
 
 // Streams are the copies of all streams.
@@ -168,10 +189,12 @@ func streamOf(info *server.StreamInfo) Stream {
 	if c := info.Cluster; c != nil {
 		if c.Leader != "" {
 			stream.Leader = voterID(c.Leader)
-			stream.On = append(stream.On, stream.Leader)
+			stream.On, stream.Whole = append(stream.On, stream.Leader), append(stream.Whole, stream.Leader)
 		}
 		for _, r := range c.Replicas {
-			stream.On = append(stream.On, r.Peer)
+			if stream.On = append(stream.On, r.Peer); r.Current {
+				stream.Whole = append(stream.Whole, r.Peer)
+			}
 		}
 	}
 	return stream

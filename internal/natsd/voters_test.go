@@ -89,6 +89,16 @@ func TestAVoterIsRemovedAndAnotherTakesItsPlace(t *testing.T) {
 	if runs, err := c.servers[0].Runs(t.Context(), "n2"); runs || err != nil {
 		t.Errorf("n2 runs, %v", err)
 	}
+	store()
+	var stream Stream
+	eventually.Holds(t, "the copy on n2 lacks what was stored since", func() bool {
+		streams, err := c.servers[0].Streams(t.Context())
+		if err != nil || len(streams) != 1 {
+			return false
+		}
+		stream = streams[0]
+		return len(stream.On) == 3 && len(stream.Whole) == 2 && !slices.Contains(stream.Whole, VoterID("n2"))
+	}, &stream)
 	remove := func(bridge string) {
 		t.Helper()
 		eventually.Holds(t, bridge+" is removed", func() bool {
@@ -144,4 +154,28 @@ func TestNobodyLooksAfterTheClusterWithoutTheSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close()
+}
+
+// TestAVoterLeavesOnlyIfMostCopiesAreWholeWithoutIt looks at streams of which others have
+// ended, or are being copied.
+func TestAVoterLeavesOnlyIfMostCopiesAreWholeWithoutIt(t *testing.T) {
+	living := map[string]bool{"a": true, "b": true, "new": true}
+	trio := []string{"a", "b", "gone"}
+	for name, c := range map[string]struct {
+		stream Stream
+		want   bool
+	}{
+		"the others have all":            {Stream{Leader: "a", On: trio, Whole: []string{"a", "b"}}, true},
+		"it has no copy":                 {Stream{Leader: "a", On: []string{"a", "b", "new"}, Whole: []string{"a"}}, true},
+		"another one is away":            {Stream{Leader: "a", On: []string{"a", "away", "gone"}, Whole: []string{"a", "away"}}, false},
+		"another one is copied yet":      {Stream{Leader: "a", On: []string{"a", "new", "gone"}, Whole: []string{"a"}}, false},
+		"it counts as whole itself":      {Stream{Leader: "a", On: []string{"a", "new", "gone"}, Whole: []string{"a", "gone"}}, false},
+		"it has the only copy":           {Stream{Leader: "gone", On: []string{"gone"}, Whole: []string{"gone"}}, false},
+		"the stream has no leader":       {Stream{On: trio, Whole: []string{"b"}}, false},
+		"it has one of four in a change": {Stream{Leader: "a", On: []string{"a", "b", "new", "gone"}, Whole: []string{"a", "b"}}, false},
+	} {
+		if got := c.stream.Outlives("gone", living); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
 }
