@@ -154,9 +154,9 @@ func (m *Membership) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		m.keepSecrets(ctx) // before others hear of a version, and it comes into use
 		m.take(ctx, m.next())
 		m.declare(ctx)
-		m.keepSecrets(ctx)
 	}
 }
 

@@ -44,10 +44,11 @@ func (m *Membership) foreign() error {
 }
 
 // keepSecrets records the fingerprints of the secrets that the state is written with, as
-// the oldest that serves has them.
+// the oldest that serves has them. It does so where one works at a time, too: all may work
+// later, after a rotation.
 func (m *Membership) keepSecrets(ctx context.Context) {
 	m.mu.Lock()
-	due := m.o.Working == All && m.machine.oldest() && m.mine.State == Serving && len(m.mine.Keys) > 0 && !maps.Equal(m.mine.Keys, m.secrets.record.Keys)
+	due := m.machine.oldest() && m.mine.State == Serving && len(m.mine.Keys) > 0 && !maps.Equal(m.mine.Keys, m.secrets.record.Keys)
 	r := Record{Schema: recordSchema, Keys: maps.Clone(m.mine.Keys), By: m.o.ID, Member: Member{Node: Node{ID: secretsID}, State: Left}}
 	after := m.secrets.revision
 	m.mu.Unlock()

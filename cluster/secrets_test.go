@@ -70,6 +70,53 @@ func TestWhoStartsAloneHasTheSecretsOfTheState(t *testing.T) {
 	})
 }
 
+// TestSecretsThatWereRotatedWhileOneWorksAreThoseOfTheState lets all bridges work, then
+// one at a time, which rotates a key, and all again.
+func TestSecretsThatWereRotatedWhileOneWorksAreThoseOfTheState(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		first, second := map[string]string{"seal.key": "1"}, map[string]string{"seal.key": "2"}
+		for _, life := range []struct {
+			working Working
+			has     map[string]string
+			becomes map[string]string
+		}{{All, first, first}, {One, first, second}, {All, second, second}} {
+			m := stream.join(t, "a", with(life.has), func(o *Options) { o.Working = life.working }).works(t)
+			serves(m, life.becomes)
+			time.Sleep(time.Second)
+			if err := m.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		isForeign(t, stream.join(t, "a", with(first)), "a", "seal.key")
+	})
+}
+
+// TestTheStateKnowsAVersionBeforeItComesIntoUse looks for the version of a key in the
+// record of secrets, once the other bridges hear of it.
+func TestTheStateKnowsAVersionBeforeItComesIntoUse(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		keys := map[string]string{"seal.key": "1"}
+		a := stream.join(t, "a", with(keys)).works(t)
+		serves(a, keys)
+		time.Sleep(time.Second)
+		serves(a, map[string]string{"seal.key": "2 1"})
+		time.Sleep(time.Second)
+		told := uint64(0)
+		stream.mu.Lock()
+		for _, m := range stream.messages {
+			if m.id == "a" && told == 0 && strings.Contains(string(m.data), "2 1") {
+				told = m.revision
+			}
+		}
+		stream.mu.Unlock()
+		if kept, r := stream.record(secretsID); told == 0 || kept > told || r.Keys["seal.key"] != "2 1" {
+			t.Errorf("%v is recorded as %d, and told as %d", r.Keys, kept, told)
+		}
+	})
+}
+
 // TestNewSecretsAreTakenIfThatIsMeant has a bridge begin with other secrets than the
 // state has, on purpose; from then on they are those of the state.
 func TestNewSecretsAreTakenIfThatIsMeant(t *testing.T) {
