@@ -154,7 +154,7 @@ func TestAnotherTakesThePlaceOfARemovedBridge(t *testing.T) {
 		}
 		leave(b)
 		refused(stream.join(t, "d", keeps("d:1", after)))
-		time.Sleep(time.Hour)
+		time.Sleep(rememberEnded + time.Minute)
 		if err := a.Remove(t.Context(), "b", "key:ops"); err != nil {
 			t.Fatal(err)
 		}
