@@ -75,6 +75,18 @@ func TestAnUploadWithoutRoomDoesNotBegin(t *testing.T) {
 	who := &protocol.Principal{Kind: protocol.KindAgent, ID: "a", Space: protocol.DefaultSpace}
 	_, err := w.Store.BeginUpload(t.Context(), who, vfs.Resumable{Group: "a.x", Path: "film", Size: 1001})
 	code(t, err, protocol.NoSpace)
+	begun, err := w.Store.BeginUpload(t.Context(), who, vfs.Resumable{Group: "a.x", Path: "film", Size: 600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Store.BeginUpload(t.Context(), who, vfs.Resumable{Group: "a.y", Path: "other", Size: 401})
+	code(t, err, protocol.NoSpace)
+	for _, size := range []int64{400, 600} { // the second one after the first upload was given up
+		if _, err := w.Store.BeginUpload(t.Context(), who, vfs.Resumable{Group: "a.y", Path: "other", Size: size}); err != nil {
+			t.Error(err)
+		}
+		_ = w.Store.AbortUpload(t.Context(), who, begun.ID)
+	}
 	if _, err := w.Store.BeginUpload(t.Context(), who, vfs.Resumable{Group: "b", Path: "film", Size: 1001}); err != nil {
 		t.Error(err)
 	}

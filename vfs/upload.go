@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ func (s *Store) BeginUpload(ctx context.Context, who *protocol.Principal, u Resu
 		Space: staging, Group: stagingGroup(u.Owner), Path: protocol.NewID(), ID: protocol.NewID(), Upload: &u,
 		First: number, Versions: []Version{{Number: number, Modified: now.UnixMilli(), SHA256: sha256.Sum256(nil)}},
 	}
-	if err := s.uploads.enter(fair.Of(who), r, stagedFiles*s.opts.MaxFile); err != nil {
+	if err := s.uploads.enter(fair.Of(who), r, stagedFiles*s.opts.MaxFile, s.opts.Allot); err != nil {
 		return ResumableState{}, err
 	}
 	if _, err := s.opts.Records.Create(ctx, r.key(), r); err != nil {
@@ -118,8 +119,9 @@ func (s *Store) BeginUpload(ctx context.Context, who *protocol.Principal, u Resu
 	return r.state(), nil
 }
 
-// enter takes in an upload that is about to be stored, if there is room.
-func (u *uploads) enter(who fair.Party, r *Record, bytes int64) error {
+// enter takes in an upload that is about to be stored, if there is room. Those into groups that
+// have room together have no more than that.
+func (u *uploads) enter(who fair.Party, r *Record, bytes int64, allot func(protocol.SpaceID, string) (string, int64)) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	begun := r.Upload
@@ -144,7 +146,32 @@ func (u *uploads) enter(who fair.Party, r *Record, bytes int64) error {
 	if size.own+begun.Size > own || size.space+begun.Size > space || size.all+begun.Size > bytes {
 		return NoRoom("too many large uploads are under way: finish or abort some")
 	}
+	if err := u.sharesRoom(begun, allot); err != nil {
+		return err
+	}
 	u.byID[r.Path] = r
+	return nil
+}
+
+// sharesRoom refuses an upload that has no room beside the others into groups that have room
+// together. The lock is held.
+func (u *uploads) sharesRoom(begun *Resumable, allot func(protocol.SpaceID, string) (string, int64)) error {
+	if allot == nil {
+		return nil
+	}
+	name, room := allot(begun.Space, begun.Group)
+	if name == "" {
+		return nil
+	}
+	left := room - begun.Size
+	for _, r := range u.byID {
+		if other, _ := allot(r.Upload.Space, r.Upload.Group); other == name && r.Upload.Space == begun.Space {
+			left -= r.Upload.Size
+		}
+	}
+	if left < 0 {
+		return NoRoom(fmt.Sprintf("the uploads of %s that are under way have a room of %d bytes: finish or abort some", name, room))
+	}
 	return nil
 }
 
