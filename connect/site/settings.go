@@ -1,6 +1,7 @@
 package site
 
 import (
+	"math"
 	"net/url"
 	"os"
 	"path"
@@ -153,6 +154,8 @@ func (j *Join) follows(group string) bool { return group != vfs.MirrorGroup && f
 func (b *Budgets) check(fail func(format string, args ...any)) {
 	a := &b.Alone
 	switch {
+	case math.IsNaN(a.Cost) || math.IsInf(a.Cost, 0):
+		fail("sites.join.budgets.alone.cost: %v is no amount", a.Cost)
 	case a.Tokens < 0 || a.Cost < 0 || a.Requests < 0:
 		fail("sites.join.budgets.alone: limits must not be negative")
 	case a.Any() && !b.Hold:

@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -43,6 +44,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"budgets":                 {with(func(j *Join) { j.Budgets = Budgets{true, Alone{Window: "day", Cost: 2}} }), ""},
 		"a bad window":            {with(func(j *Join) { j.Budgets = Budgets{true, Alone{Window: "week"}} }), "sites.join.budgets.alone.window"},
 		"less than nothing":       {with(func(j *Join) { j.Budgets = Budgets{true, Alone{Tokens: -1}} }), "must not be negative"},
+		"no amount":               {with(func(j *Join) { j.Budgets = Budgets{true, Alone{Cost: math.NaN()}} }), "sites.join.budgets.alone.cost"},
 		"a budget of its own":     {with(func(j *Join) { j.Budgets.Alone.Requests = 1 }), "sites.join.budgets.alone"},
 		"two sites of a name":     {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "a", Principal: "y"}}}, "two sites"},
 		"two names of a key":      {Settings{Have: []Have{{Name: "a", Principal: "x"}, {Name: "b", Principal: "x"}}}, "has a site already"},

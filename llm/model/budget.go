@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +42,9 @@ func (b *Budget) check() error {
 	case "hour", "day", "month":
 	default:
 		return fmt.Errorf("window: %q is none of hour, day and month", b.Window)
+	}
+	if math.IsNaN(b.Cost) { // which bounds nothing
+		return errors.New("cost: is no amount")
 	}
 	if b.Tokens < 0 || b.Cost < 0 || b.Requests < 0 {
 		return errors.New("limits must not be negative")

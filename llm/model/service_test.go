@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -434,6 +435,7 @@ func TestConfigurationsAreChecked(t *testing.T) {
 		"models[0]":                    func(c *Config) { c.Models[0].Aliases = []string{"m"} },
 		"default":                      func(c *Config) { c.Default = "nobody" },
 		"budgets[0]":                   func(c *Config) { c.Budgets = []Budget{{Per: "house", Window: "day"}} },
+		"budgets[0]: cost":             func(c *Config) { c.Budgets = []Budget{{Per: perSpace, Window: "day", Cost: math.NaN()}} },
 		"redact[0]":                    func(c *Config) { c.Redact = []Redaction{{Pattern: "("}} },
 		"degrade[0].above":             func(c *Config) { c.Degrade = []Degradation{{Refuse: true}} },
 	} {
