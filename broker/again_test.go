@@ -72,6 +72,27 @@ func TestAGroupIsGivenNothingByWhoAskedBefore(t *testing.T) {
 	}
 }
 
+// TestANewSessionIsNumberedAboveAllThatCame has the time of the cluster behind the numbers
+// of earlier publishes, as after it was set back: those of other bridges, and those of a
+// journal. Numbers of Wills are others.
+func TestANewSessionIsNumberedAboveAllThatCame(t *testing.T) {
+	n := newNode(t, 1, func(o *Options) { o.Peers = groupPeers{} })
+	const ahead = uint64(1) << 62
+	begins := func(least uint64) {
+		t.Helper()
+		s := n.newSession("speaker", &protocol.Principal{})
+		if p, _ := n.numbering.begin(n.Broker, s.sender.last); p.number <= least || p.number > least+ahead/2 {
+			t.Errorf("its first publish has the number %d", p.number)
+		}
+	}
+	repeats(t, n, origin{number: 2 * ahead}, false)
+	begins(0)
+	repeats(t, n, origin{id: 9, number: ahead}, false)
+	begins(ahead)
+	n.origins.restore(&known{key: originKey{id: 8}, number: 2 * ahead})
+	begins(2 * ahead)
+}
+
 // TestAWillOfAnEarlierReleaseIsForAGroup has the publisher of a Will not tell its run.
 func TestAWillOfAnEarlierReleaseIsForAGroup(t *testing.T) {
 	n := newNode(t, 1, func(o *Options) { o.Peers = groupPeers{} })

@@ -77,12 +77,13 @@ const mostSure = 4096
 // leastNumber is a number above those that publishes have had until now, at whichever
 // bridge: the time of the cluster. Bridges give one more with each publish, which is less
 // than a nanosecond of it. A session that begins with this repeats nothing of an earlier
-// one of its client, whose publishes other bridges may remember.
+// one of its client, whose publishes other bridges may remember. Where that time was set
+// back, the numbers that have come here count.
 func (b *Broker) leastNumber() uint64 {
 	if b.index.peers == nil {
 		return 0
 	}
-	return uint64(max(b.toStore(b.clock.Steady()), 0))
+	return max(uint64(max(b.toStore(b.clock.Steady()), 0)), b.origins.greatest())
 }
 
 // restored makes the client's repetitions doubtful. They get numbers from least on, above

@@ -77,6 +77,7 @@ type origins struct {
 	idle   sync.Cond // a publication is not given to receivers any more, and somebody waits for that
 	awaits int       // how many wait
 	known  map[originKey]*known
+	top    uint64 // the greatest number of a publish among all that were known
 	// from are those of a process of each bridge, in the order in which they came; ""
 	// is this one.
 	from map[string]*lately
@@ -148,9 +149,23 @@ func (o *origins) find(key originKey, by *origin, from Mark) (k *known, before b
 	return k, false
 }
 
+// add makes a publication known. mu is held.
+func (o *origins) add(k *known) {
+	if o.known[k.key] = k; k.key.id != 0 {
+		o.top = max(o.top, k.number)
+	}
+}
+
+// greatest is the greatest number that a publish has had which came here.
+func (o *origins) greatest() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.top
+}
+
 // remember queues a publication for the process that it came from. mu is held.
 func (o *origins) remember(k *known, from Mark) {
-	o.known[k.key] = k
+	o.add(k)
 	l := o.from[from.Node]
 	if l == nil {
 		l = &lately{epoch: from.Epoch}
@@ -266,7 +281,7 @@ func (o *origins) came(s *session, had []*known) (again []uint64) {
 			}
 		case k == nil || !k.again && k.number < h.number:
 			k = &known{key: h.key, number: h.number}
-			o.known[h.key] = k
+			o.add(k)
 			o.keepStray(k)
 		}
 		for _, g := range h.given {
@@ -282,7 +297,7 @@ func (o *origins) restore(k *known) {
 		was.given = k.given
 		return
 	}
-	o.known[k.key] = k
+	o.add(k)
 	o.keepStray(k)
 }
 
