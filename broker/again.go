@@ -18,7 +18,7 @@ func (t *turn) know(from Mark) {
 }
 
 // isProvided reports whether a group is given the turn's message no more: a member has
-// it, or whoever has asked all bridges since sees to that.
+// it, or gets it from the bridge that has asked all bridges since.
 func (t *turn) isProvided(group uint64) bool {
 	return t.known != nil && (t.overtaken || t.before && t.b.origins.served(t.known, group))
 }
@@ -124,7 +124,7 @@ func (sub *subscription) isMoving() bool {
 // publisher waits for that.
 func (t *turn) offerLater(g *group) {
 	r := &redelivery{b: t.b, msg: t.keep(), qos: t.msg.qos, group: g, id: g.id, origin: t.origin}
-	r.origin.again = false // nobody is asked any more
+	r.origin.again = false // the bridges are asked no more
 	if receipt := t.hold(); receipt != nil {
 		r.receipt = receipt
 	}

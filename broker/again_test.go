@@ -32,7 +32,7 @@ func repeats(t *testing.T, n *node, o origin, only bool) (became Outcome, left i
 }
 
 // TestAGroupIsGivenNothingByWhoAskedBefore has bridges offer a publication to a group one
-// after the other, each of which has asked who has it. Those count that have asked last.
+// after the other. Each has asked the others before, and the last question counts.
 func TestAGroupIsGivenNothingByWhoAskedBefore(t *testing.T) {
 	for name, by := range map[string]func(number uint64) origin{
 		"publishes": func(number uint64) origin { return origin{id: 9, number: number} },

@@ -61,8 +61,8 @@ type known struct {
 	busy   bool   // it is being given to receivers
 }
 
-// overtakes reports whether somebody has published the same since, and asked who has it:
-// whoever else offers it to a group still comes too late.
+// overtakes reports whether another bridge has published the same since, and asked the
+// others: an earlier offer to a group comes too late.
 func (k *known) overtakes(by *origin) bool {
 	if by.id == 0 {
 		return by.run != 0 && by.run < k.run

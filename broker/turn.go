@@ -28,7 +28,7 @@ type turn struct {
 	numbered  *numbered // the publish that it came in, if that is a numbered one
 	known     *known    // the message in hand among the remembered publications, if it has an origin
 	before    bool      // it was known before it came
-	overtaken bool      // another bridge has asked since who has it, and gives it to groups
+	overtaken bool      // another bridge has asked the others since, and gives it to groups
 	given     []given   // its receivers
 
 	handled bool // handlers were called, and not told that this was all

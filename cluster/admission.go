@@ -83,9 +83,10 @@ func (r *Record) fitsKeys(other *Record, rotating []string) error {
 		strings.Join(files, ", "), strings.Join(shared, ", "))}
 }
 
-// admit returns the error of this node if a bridge of its id was removed, it cannot work
-// beside a node that joined before it, or is alone and cannot read what is stored. One that does not fit to an older one does not count: it ends itself, as
-// when several with secrets of their own start together. The caller holds mu.
+// admit returns the error of this node if a bridge of its id was removed, if it cannot
+// work beside a node that joined before it, or if it is alone and cannot read the stored
+// state. A node that does not fit to an older one does not count: it ends itself, as when
+// several with secrets of their own start together. The caller holds mu.
 func (m *Membership) admit() error {
 	if err := m.removed(); err != nil {
 		return err

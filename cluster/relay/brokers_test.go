@@ -127,8 +127,8 @@ func (d *detention) await(texts ...string) {
 	})
 }
 
-// release has what is held arrive, also if its sender has ended meanwhile, and returns
-// when it has.
+// release has the held frames arrive, also if their sender has ended meanwhile, and
+// returns afterwards.
 func (d *detention) release() {
 	d.c.mu.Lock()
 	delete(d.c.detained, d.way)
@@ -216,7 +216,7 @@ func (c *cluster) end(n *bridgeNode) {
 	n.stop()
 }
 
-// meet tells all bridges who is there, and waits until they know each other.
+// meet tells all bridges of each other, and waits until they have heard.
 func (c *cluster) meet() {
 	c.t.Helper()
 	var members []Member
