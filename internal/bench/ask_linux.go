@@ -78,8 +78,8 @@ func newRequester(l *load, s Scenario, version byte, index int, h *histogram) *r
 func (r *requester) conn() *conn { return r.c }
 func (r *requester) room() int   { return min(r.window-r.inFlight, r.c.receiveMaximum-r.unacked) }
 
-func (r *requester) send() {
-	r.write(r.t.packet[r.t.payload:], r.number, r.c.loop.now)
+func (r *requester) send(due int64) {
+	r.write(r.t.packet[r.t.payload:], r.number, due)
 	r.number++
 	r.inFlight++
 	if r.qos > 0 {
@@ -127,7 +127,7 @@ func (r *requester) note(now int64, payload []byte) delivery {
 // next asks again for each answer that came.
 func (r *requester) next() {
 	if r.chained && r.room() > 0 && r.load.take(1) == 1 {
-		r.send()
+		r.send(r.c.loop.now)
 	}
 }
 

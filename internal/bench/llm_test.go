@@ -6,11 +6,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
-	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -44,25 +42,4 @@ func TestRefusedQuestionsAreReported(t *testing.T) {
 	if err != nil || got.Received != 0 || !strings.Contains(got.Err, string(protocol.LLMUnavailable)) {
 		t.Errorf("%+v %v", got, err)
 	}
-}
-
-// TestPacedCallersKeepTheirPace has calls that could not be made in time made up for,
-// up to a second of them.
-func TestPacedCallersKeepTheirPace(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		c := webCaller{every: 10 * time.Millisecond}
-		now := time.Now()
-		if due := c.pace(now.Add(-100 * time.Millisecond)); !due.Equal(now.Add(-90 * time.Millisecond)) {
-			t.Errorf("after a tenth of a second the next is due %v from then", due.Sub(now))
-		}
-		if due := c.pace(now.Add(-time.Hour)); due.Before(now) {
-			t.Errorf("an hour is made up for: %v", due.Sub(now))
-		}
-		if due := c.pace(now.Add(20 * time.Millisecond)); time.Since(now) < 20*time.Millisecond || !due.Equal(now.Add(30*time.Millisecond)) {
-			t.Error("it does not wait")
-		}
-		if due := (&webCaller{}).pace(now); !due.Equal(now) {
-			t.Error("one without a pace waits")
-		}
-	})
 }

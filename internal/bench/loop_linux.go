@@ -41,11 +41,16 @@ type role interface {
 	packet(c *conn, first byte, body []byte)
 }
 
-// A conn is one MQTT connection.
+// A framing takes the first packet from what was received: its first byte, its body, and
+// its size with everything, 0 if it has not come whole.
+type framing func(in []byte) (first byte, body []byte, size int, err error)
+
+// A conn is one connection: of MQTT, or of HTTP with an answer as its packet.
 type conn struct {
 	loop    *loop
 	index   int // in loop.conns
 	role    role
+	framing framing
 	fd      int
 	version byte
 
@@ -125,6 +130,30 @@ type dialling struct {
 // dial connects and sends CONNECT; the rest of the handshake happens in the
 // loop.
 func (l *loop) dial(d dialling, r role) (*conn, error) {
+	c, err := l.connect(d, r, mqttPacket)
+	if err != nil {
+		return nil, err
+	}
+	if d.filter != "" {
+		c.subscribe = subscribePacket(d.version, d.filter, d.qos)
+	}
+	c.out = append(c.out, connectPacket(d.version, d.clientID, d.receiveMaximum)...)
+	c.flush()
+	return c, nil
+}
+
+// dialWeb connects to a server of HTTP/1.1.
+func (l *loop) dialWeb(address netip.AddrPort, r role) (*conn, error) {
+	c, err := l.connect(dialling{address: address}, r, httpAnswer)
+	if err != nil {
+		return nil, err
+	}
+	c.establish()
+	return c, nil
+}
+
+// connect opens a connection.
+func (l *loop) connect(d dialling, r role, f framing) (*conn, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
@@ -144,16 +173,11 @@ func (l *loop) dial(d dialling, r role) (*conn, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	c := &conn{loop: l, index: len(l.conns), role: r, fd: fd, layer: layer, version: d.version, receiveMaximum: 65535}
-	if d.filter != "" {
-		c.subscribe = subscribePacket(d.version, d.filter, d.qos)
-	}
+	c := &conn{loop: l, index: len(l.conns), role: r, framing: f, fd: fd, layer: layer, version: d.version, receiveMaximum: 65535}
 	l.conns = append(l.conns, c)
 	if err := l.watch(fd, c.index, unix.EPOLLIN, unix.EPOLL_CTL_ADD); err != nil {
 		return nil, err
 	}
-	c.out = append(c.out, connectPacket(d.version, d.clientID, d.receiveMaximum)...)
-	c.flush()
 	return c, nil
 }
 
@@ -246,23 +270,36 @@ func (c *conn) read() {
 			return
 		}
 	}
-	for len(rest) > 1 {
-		length, size := readVarint(rest[1:])
-		if size < 0 || length > largestPacket {
-			c.end(errors.New("the broker sent a malformed length"))
+	for len(rest) > 0 {
+		first, body, size, err := c.framing(rest)
+		if err != nil {
+			c.end(err)
 			return
 		}
-		if size == 0 || len(rest) < 1+size+length {
+		if size == 0 {
 			break
 		}
-		c.take(rest[0], rest[1+size:1+size+length])
+		c.take(first, body)
 		if c.stage == closed {
 			return
 		}
-		rest = rest[1+size+length:]
+		rest = rest[size:]
 	}
 	c.partial = append(c.partial[:0], rest...)
 	c.flush()
+}
+
+// mqttPacket is the [framing] of MQTT.
+func mqttPacket(in []byte) (first byte, body []byte, size int, err error) {
+	length, digits := readVarint(in[1:])
+	size = 1 + digits + length
+	switch {
+	case digits < 0 || length > largestPacket:
+		return 0, nil, 0, errors.New("the broker sent a malformed length")
+	case digits == 0 || len(in) < size:
+		return 0, nil, 0, nil
+	}
+	return in[0], in[1+digits : size], size, nil
 }
 
 // take handles the handshake and hands the rest to the role.

@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,8 +88,9 @@ func (l *load) take(n int64) int64 {
 type sender interface {
 	// room is the number of messages that it may start now.
 	room() int
-	// send appends one message to the output of its connection.
-	send()
+	// send appends one message, due at a time of its loop's clock, to the output of its
+	// connection.
+	send(due int64)
 	conn() *conn
 }
 
@@ -120,7 +122,7 @@ func (p *pump) turn() time.Duration {
 		p.begun, p.since = true, now
 		if p.rate == 0 && p.window == 0 {
 			for range p.senders { // from here on, each answer lets the next go
-				p.burst(1 << 20)
+				p.burst(1<<20, p.loop.clock()) // of different times, as ids of calls are made of them
 			}
 		}
 	}
@@ -133,22 +135,29 @@ func (p *pump) turn() time.Duration {
 	return -1
 }
 
-// pace sends the due messages.
+// pace sends the due messages, one of each sender in turn. Each has a time of its own
+// when it is due, from which its latency counts: a message that goes late, because the
+// loop was busy or no sender had room, has waited.
 func (p *pump) pace(now int64) time.Duration {
-	due := int64(float64(now-p.since) * p.rate / 1e9)
-	if due-p.paced > int64(p.rate/10)+1 {
-		p.paced = due // the rate cannot be kept: catch up at most 100 ms
+	if now-p.due(p.paced+1) > int64(100*time.Millisecond) {
+		p.paced = int64(float64(now-p.since) * p.rate / 1e9) // the rate cannot be kept: no more is caught up
 	}
-	for idle := 0; p.paced < due && idle < len(p.senders); {
-		if p.burst(1) == 0 {
-			idle++ // no room or a full socket: continue with the next sender
+	for idle := 0; p.due(p.paced+1) <= now; {
+		if p.burst(1, p.due(p.paced+1)) > 0 {
+			idle = 0
+			p.paced++
 			continue
 		}
-		idle = 0
-		p.paced++
+		if idle++; idle == len(p.senders) {
+			return -1 // until an answer makes room, or a socket takes more
+		}
 	}
-	at := p.since + int64(float64(p.paced+1)/p.rate*1e9)
-	return max(time.Duration(at-p.loop.clock()), time.Microsecond)
+	return time.Duration(p.due(p.paced+1) - p.loop.clock())
+}
+
+// due is the time of the paced message of a number, from 1.
+func (p *pump) due(number int64) int64 {
+	return p.since + int64(math.Ceil(float64(number)*1e9/p.rate))
 }
 
 // flood sends until too much is owed or every socket is full.
@@ -162,7 +171,7 @@ func (p *pump) flood() time.Duration {
 			}
 			l.hungry.Store(false)
 		}
-		if p.burst(max(p.batch, 1)) > 0 {
+		if p.burst(max(p.batch, 1), p.loop.clock()) > 0 {
 			full = 0
 			continue
 		}
@@ -188,9 +197,9 @@ func (p *pump) forgive() time.Duration {
 	return -1
 }
 
-// burst has the next sender send up to n messages in one write, and returns their
-// number.
-func (p *pump) burst(n int) int {
+// burst has the next sender send up to n messages that are due in one write, and returns
+// their number.
+func (p *pump) burst(n int, due int64) int {
 	s := p.senders[p.next]
 	if p.next++; p.next == len(p.senders) {
 		p.next = 0
@@ -200,9 +209,8 @@ func (p *pump) burst(n int) int {
 		return 0
 	}
 	n = int(p.load.take(int64(min(n, s.room()))))
-	c.loop.clock()
 	for range n {
-		s.send()
+		s.send(due)
 	}
 	c.flush()
 	return n
@@ -249,9 +257,9 @@ func (p *publisher) room() int {
 	return min(p.window, p.c.receiveMaximum) - p.inFlight
 }
 
-func (p *publisher) send() {
+func (p *publisher) send(due int64) {
 	payload := p.t.packet[p.t.payload:]
-	binary.LittleEndian.PutUint64(payload[atTime:], uint64(p.c.loop.now))
+	binary.LittleEndian.PutUint64(payload[atTime:], uint64(due))
 	binary.LittleEndian.PutUint64(payload[atNumber:], p.number)
 	p.number++
 	if p.qos > 0 {
@@ -277,7 +285,7 @@ func (p *publisher) packet(c *conn, first byte, body []byte) {
 	}
 	p.inFlight--
 	if p.chained && p.room() > 0 && p.load.take(1) == 1 {
-		p.send()
+		p.send(p.c.loop.now)
 	}
 }
 

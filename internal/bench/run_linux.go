@@ -36,7 +36,8 @@ type rig struct {
 	subscribers     []*subscriber
 	requesters      []*requester
 	web             []*webCaller
-	latency         histogram // of the loop that measures
+	http2           []*http2Caller // those of them that have no connection of their own
+	latency         histogram      // of the loop that measures
 }
 
 // measure puts one load on one broker and returns the result. An error is about the
@@ -203,7 +204,7 @@ func (r *rig) startLoops() (stop func()) {
 	for _, l := range []*loop{r.asking, r.hearing} {
 		threads.Go(l.run)
 	}
-	for _, c := range r.web {
+	for _, c := range r.http2 {
 		threads.Go(c.run)
 	}
 	return func() {
@@ -211,7 +212,7 @@ func (r *rig) startLoops() (stop func()) {
 			l.stop.Store(true)
 			l.wake()
 		}
-		for _, c := range r.web {
+		for _, c := range r.http2 {
 			c.stop()
 		}
 		threads.Wait()
@@ -347,8 +348,10 @@ func (r *rig) count(result *Result) {
 		add(&req.answers)
 	}
 	for _, c := range r.web {
-		r.latency.merge(&c.latency)
 		add(&c.answered)
+	}
+	for _, c := range r.http2 {
+		r.latency.merge(c.latency)
 	}
 	result.P50, result.P99 = r.latency.quantile(0.50), r.latency.quantile(0.99)
 	result.Lost = result.Sent*r.load.copies - result.Received

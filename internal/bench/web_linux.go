@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -14,169 +12,176 @@ import (
 	"time"
 )
 
-// A webCaller calls by HTTP and waits for each answer, on a goroutine of its own.
+// A webCaller calls by HTTP and waits for each answer.
 type webCaller struct {
 	load     *load
-	fail     func(error)
-	start    time.Time
 	call     *webCall
-	exchange exchange
-	every    time.Duration // between calls; 0 calls as soon as the answer has arrived
-
+	start    time.Time // origin of the loop's clock
 	number   uint64
 	answered stream
-	latency  histogram
-	over     atomic.Bool
-}
-
-// An exchange sends a call and returns the body of its answer, good until the next.
-type exchange interface {
-	exchange(w *webCall) ([]byte, error)
-	close()
+	latency  *histogram
 }
 
 // connectWeb opens the connections of the HTTP callers. HTTP/2 callers share one.
 func (r *rig) connectWeb() error {
 	s := r.scenario
-	shared := &http2Exchange{to: r.target.web, client: http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true}}}
+	shared := &http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true}}
 	for i := range s.Publishers {
-		c := &webCaller{load: r.load, start: r.asking.start, exchange: shared}
+		c := &webCaller{load: r.load, start: r.asking.start, latency: &r.latency}
 		if s.Over == OverLLM {
 			c.call = newQuery(!r.target.bridge, s.Payload)
 		} else {
 			c.call = newWebCall(s.Over, s.Payload, i)
 		}
-		if s.Rate > 0 {
-			c.every = time.Duration(float64(s.Publishers) / s.Rate * float64(time.Second))
-		}
 		c.call.start = c.start
-		c.fail = func(err error) {
-			if !c.over.Load() {
+		r.web = append(r.web, c)
+		if s.Over == OverHTTP2 {
+			c.latency = new(histogram)
+			r.http2 = append(r.http2, &http2Caller{webCaller: c, client: shared, to: r.target.web, fail: func(err error) {
 				r.asking.lost.Add(1)
 				r.asking.fail(err)
-			}
+			}})
+			continue
 		}
-		if s.Over != OverHTTP2 {
-			conn, err := net.Dial("tcp", r.target.web.String())
-			if err != nil {
-				return err
-			}
-			c.exchange = &http1Exchange{conn: conn, in: bufio.NewReaderSize(conn, 4<<10), request: c.call.request(r.target.web)}
+		l := &webLine{webCaller: c, request: c.call.request(r.target.web), chained: s.Rate == 0}
+		var err error
+		if l.c, err = r.asking.dialWeb(r.target.web, l); err != nil {
+			return err
 		}
-		r.web = append(r.web, c)
+		r.pump.senders = append(r.pump.senders, l)
 	}
 	return nil
 }
 
-// run calls until stop.
-func (c *webCaller) run() {
-	defer c.exchange.close()
-	for due := time.Now(); !c.over.Load(); {
-		if due = c.pace(due); c.load.take(1) == 0 {
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		sent := time.Since(c.start)
-		c.call.write(c.number, int64(sent))
-		body, err := c.exchange.exchange(c.call)
-		if err != nil {
-			c.fail(fmt.Errorf("%w: %.400s", err, body))
-			return
-		}
-		d := garbled
-		if c.call.answers(body, c.number) {
-			d = c.answered.take(c.number)
-		} else {
-			text := string(body[:min(len(body), 400)])
-			c.load.complaint.CompareAndSwap(nil, &text)
-		}
-		if c.load.measuring.Load() {
-			c.latency.add(int64(time.Since(c.start) - sent))
-		}
-		c.number++
-		c.load.arrived(d, 0)
+// note judges the answer to the call that was sent last.
+func (c *webCaller) note(now, sent int64, body []byte) {
+	d := garbled
+	if c.call.answers(body, c.number) {
+		d = c.answered.take(c.number)
+	} else {
+		text := string(body[:min(len(body), 400)])
+		c.load.complaint.CompareAndSwap(nil, &text)
 	}
+	if c.load.measuring.Load() {
+		c.latency.add(now - sent)
+	}
+	c.number++
+	c.load.arrived(d, 0)
 }
 
-// pace waits until a call is due, and returns the due time of the next one. Late calls
-// are caught up within a second, and then left out.
-func (c *webCaller) pace(due time.Time) time.Time {
-	if c.every == 0 {
-		return due
-	}
-	now := time.Now()
-	if now.Sub(due) > time.Second {
-		due = now
-	}
-	time.Sleep(due.Sub(now))
-	return due.Add(c.every)
-}
-
-// stop ends the caller and its current call.
-func (c *webCaller) stop() {
-	c.over.Store(true)
-	c.exchange.close()
-}
-
-// An http1Exchange is a connection that is kept alive.
-type http1Exchange struct {
-	conn    net.Conn
-	in      *bufio.Reader
+// A webLine is a caller with an HTTP/1.1 connection of its own, which is kept alive.
+type webLine struct {
+	*webCaller
+	c       *conn
 	request []byte
-	answer  []byte
+	chained bool // an answer lets the next call go
+	open    bool // a call is not answered
+	due     int64
+}
+
+func (l *webLine) conn() *conn { return l.c }
+
+func (l *webLine) room() int {
+	if l.open {
+		return 0
+	}
+	return 1
+}
+
+func (l *webLine) send(due int64) {
+	l.open, l.due = true, due
+	l.call.write(l.number, due)
+	copy(l.request[l.call.atHead:], l.call.body)
+	l.c.out = append(l.c.out, l.request...)
+}
+
+func (l *webLine) packet(c *conn, first byte, body []byte) {
+	if first != answeredOK || !l.open {
+		c.end(fmt.Errorf("%w: %.400s", errStatus, body))
+		return
+	}
+	l.open = false
+	l.note(c.loop.now, l.due, body)
+	if l.chained && l.load.take(1) == 1 {
+		l.send(c.loop.now)
+	}
 }
 
 var errStatus = errors.New("not answered with status 200")
 
-func (e *http1Exchange) exchange(w *webCall) ([]byte, error) {
-	copy(e.request[w.atHead:], w.body)
-	if _, err := e.conn.Write(e.request); err != nil {
-		return nil, err
+// First bytes that [httpAnswer] gives an answer.
+const (
+	answeredOK    = 2 // status 200
+	answeredOther = 0
+)
+
+// httpAnswer is the [framing] of answers of HTTP/1.1 whose length is declared.
+func httpAnswer(in []byte) (first byte, body []byte, size int, err error) {
+	head, _, whole := bytes.Cut(in, []byte("\r\n\r\n"))
+	if !whole {
+		return 0, nil, 0, nil
 	}
-	length, ok := -1, false
-	for first := true; ; first = false {
-		line, err := e.in.ReadSlice('\n')
-		if err != nil {
-			return nil, err
-		}
-		if first {
-			ok = bytes.HasPrefix(line, []byte("HTTP/1.1 200 "))
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			break
-		}
-		if name, value, found := bytes.Cut(line, []byte(": ")); found && bytes.EqualFold(name, []byte("Content-Length")) {
+	status, fields, _ := bytes.Cut(head, []byte("\r\n"))
+	length := -1
+	for line := range bytes.SplitSeq(fields, []byte("\r\n")) {
+		if name, value, _ := bytes.Cut(line, []byte(": ")); bytes.EqualFold(name, []byte("Content-Length")) {
 			if length, err = strconv.Atoi(string(value)); err != nil {
-				return nil, err
+				return 0, nil, 0, err
 			}
 		}
 	}
 	if length < 0 || length > largestPacket {
-		return nil, fmt.Errorf("an answer of %d bytes", length)
+		return 0, nil, 0, fmt.Errorf("an answer of %d bytes: %.400s", length, in)
 	}
-	if cap(e.answer) < length {
-		e.answer = make([]byte, length)
+	at := len(head) + 4
+	if len(in) < at+length {
+		return 0, nil, 0, nil
 	}
-	e.answer = e.answer[:length]
-	if _, err := io.ReadFull(e.in, e.answer); err != nil {
-		return nil, err
+	if bytes.HasPrefix(status, []byte("HTTP/1.1 200 ")) {
+		first = answeredOK
 	}
-	if !ok {
-		return e.answer, errStatus
-	}
-	return e.answer, nil
+	return first, in[at : at+length], at + length, nil
 }
 
-func (e *http1Exchange) close() { _ = e.conn.Close() }
-
-// An http2Exchange is a client that all callers share.
-type http2Exchange struct {
+// An http2Caller is a caller with a goroutine of its own and a client that all share.
+type http2Caller struct {
+	*webCaller
+	client *http.Client
 	to     netip.AddrPort
-	client http.Client
+	fail   func(error)
+	over   atomic.Bool
 }
 
-func (e *http2Exchange) exchange(w *webCall) ([]byte, error) {
-	answer, err := e.client.Post("https://"+e.to.String()+w.path, "application/json", bytes.NewReader(w.body))
+// run calls until stop.
+func (c *http2Caller) run() {
+	defer c.client.CloseIdleConnections()
+	for !c.over.Load() {
+		if c.load.take(1) == 0 {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		sent := int64(time.Since(c.start))
+		c.call.write(c.number, sent)
+		body, err := c.exchange()
+		if err != nil {
+			if !c.over.Load() {
+				c.fail(fmt.Errorf("%w: %.400s", err, body))
+			}
+			return
+		}
+		c.note(int64(time.Since(c.start)), sent, body)
+	}
+}
+
+// stop ends the caller and its current call.
+func (c *http2Caller) stop() {
+	c.over.Store(true)
+	c.client.CloseIdleConnections()
+}
+
+// exchange sends the call and returns the body of its answer.
+func (c *http2Caller) exchange() ([]byte, error) {
+	answer, err := c.client.Post("https://"+c.to.String()+c.call.path, "application/json", bytes.NewReader(c.call.body))
 	if err != nil {
 		return nil, err
 	}
@@ -192,5 +197,3 @@ func (e *http2Exchange) exchange(w *webCall) ([]byte, error) {
 	}
 	return body, nil
 }
-
-func (e *http2Exchange) close() { e.client.CloseIdleConnections() }
