@@ -9,12 +9,14 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"math/big"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,21 +47,35 @@ type node struct {
 	seen   recorder
 }
 
-// overTLS and overWebSocket, added to a number of readers, have a node serve these.
+// overTLS and overWebSocket, added to a number of readers, have a node serve these, and
+// inCrowd has the readers park again and again.
 const (
 	overTLS       = 1_000
 	overWebSocket = 10_000
+	inCrowd       = 100_000
 )
 
 // everywhere runs a test with the shared readers, also over TLS and WebSocket, and with
 // a goroutine per connection.
 func everywhere(t *testing.T, test func(t *testing.T, readers int)) {
 	t.Helper()
-	for name, readers := range map[string]int{"readers": 2, "goroutines": -1, "readers over TLS": overTLS + 2, "readers over WebSocket": overWebSocket + 2} {
+	for name, readers := range map[string]int{"readers": 2, "goroutines": -1, "readers that park": inCrowd + 2, "readers over TLS": overTLS + 2, "readers over WebSocket": overWebSocket + 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, readers)
 		})
+	}
+}
+
+// comingAndGoing is a crowd of goroutines that is there for most waits of readers, and
+// then away for some.
+func comingAndGoing() func() int {
+	var waits atomic.Int64
+	return func() int {
+		if waits.Add(1)/64%8 == 0 {
+			return 0
+		}
+		return math.MaxInt
 	}
 }
 
@@ -73,6 +89,11 @@ func newNode(t *testing.T, readers int, change ...func(*Options)) *node {
 func startNode(t fails, readers int, change ...func(*Options)) *node {
 	t.Helper()
 	n := &node{t: t}
+	var awaiting func() int
+	if readers >= inCrowd-1 {
+		readers -= inCrowd
+		awaiting = comingAndGoing()
+	}
 	if readers >= overWebSocket-1 {
 		readers -= overWebSocket
 		n.web = &http.Server{}
@@ -83,6 +104,7 @@ func startNode(t fails, readers int, change ...func(*Options)) *node {
 	o := Options{
 		Authenticate: authenticate, Recognise: recognise, Permissions: permissions{}, Presence: &n.seen,
 		Readers:     readers,
+		Awaiting:    awaiting,
 		SysInterval: -1,
 	}
 	for _, f := range change {

@@ -97,6 +97,10 @@ type Options struct {
 	// Linux; 0 chooses by the number of processors, less than 0 gives every
 	// connection a goroutine.
 	Readers int
+	// Awaiting is the number of goroutines that wait for what readers bring, such as
+	// those of HTTP requests whose answers come over MQTT; nil if there are none. It is
+	// asked in each turn of a reader.
+	Awaiting func() int
 
 	checkpointAfter int     // bytes of journal log; tests make it small
 	adopter         *Broker // see [Broker.Adopt]; nil for a broker of its own

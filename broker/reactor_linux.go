@@ -22,12 +22,11 @@ type readers struct {
 }
 
 // A reader waits for many sockets with epoll and reads those that are ready
-// in one turn. It has a thread of its own, which waits in the kernel: to have
-// Go's poller watch the epoll descriptor, so that a goroutine is parked instead,
-// takes twice the processor time a message when there is little to do.
+// in one turn.
 type reader struct {
 	b    *Broker
 	epfd int
+	wait wait
 	bell int // an eventfd that ends the wait
 	t    *turn
 	buf  []byte // filled once per turn: outboxes refer to it until the turn ends
@@ -112,7 +111,7 @@ func (rs *readers) start(b *Broker, n int) error {
 		n = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	for range n {
-		r, err := newReader(b)
+		r, err := newReader(b, crowded(b.options.Awaiting, n))
 		if err != nil {
 			rs.stop()
 			return fmt.Errorf("broker: %w", err)
@@ -123,7 +122,17 @@ func (rs *readers) start(b *Broker, n int) error {
 	return nil
 }
 
-func newReader(b *Broker) (*reader, error) {
+// crowded reports whether more goroutines wait for what readers bring than there are
+// processors beside so many readers.
+func crowded(awaiting func() int, readers int) func() bool {
+	if awaiting == nil {
+		return nil
+	}
+	others := runtime.GOMAXPROCS(0) - readers
+	return func() bool { return awaiting() > others }
+}
+
+func newReader(b *Broker, crowded func() bool) (*reader, error) {
 	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("epoll: %w", err)
@@ -140,7 +149,7 @@ func newReader(b *Broker) (*reader, error) {
 	t := newTurn(b)
 	t.rides = true
 	return &reader{
-		b: b, epfd: epfd, bell: bell, t: t,
+		b: b, epfd: epfd, wait: wait{epfd: epfd, crowded: crowded}, bell: bell, t: t,
 		buf: make([]byte, readBuffer), events: make([]unix.EpollEvent, mostEvents), done: make(chan struct{}),
 	}, nil
 }
@@ -313,10 +322,10 @@ func (r *reader) stop() {
 // run takes turns until the reader is stopped.
 func (r *reader) run() {
 	defer close(r.done)
-	runtime.LockOSThread() // a thread that waits in the kernel is found there again
-	defer runtime.UnlockOSThread()
+	r.wait.begin()
+	defer r.wait.end()
 	for {
-		n, err := unix.EpollWait(r.epfd, r.events, r.patience())
+		n, err := r.wait.events(r.events, r.patience())
 		if err != nil && err != unix.EINTR {
 			r.b.log.Error("a reader ends", "error", err)
 			return

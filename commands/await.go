@@ -16,12 +16,17 @@ func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Resp
 	r.await(ctx, in, take, abandonable)
 }
 
+// Awaiting is the number of goroutines that wait for the responses to their requests.
+func (r *Router) Awaiting() int { return int(r.awaiting.Load()) }
+
 // abandonable reports whether a call ends when its caller does not wait any more.
 func abandonable(c *Call) bool { return c.command != nil && c.command.Abandonable }
 
 // await waits for the response to a request until ctx ends. Then it abandons the call
 // if abandon says so, and take gets the error of ctx.
 func (r *Router) await(ctx context.Context, in Inbound, take func(*protocol.Response), abandon func(*Call) bool) {
+	r.awaiting.Add(1)
+	defer r.awaiting.Add(-1)
 	w := waiters.Get().(*waiter)
 	w.take = take
 	in.kept, in.Batched = true, true

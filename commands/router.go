@@ -148,6 +148,8 @@ type Router struct {
 	claimPrints fingerprinter // of shared claims
 	backlog     backlog
 
+	awaiting atomic.Int64 // goroutines in Await and Handle
+
 	idle    chan *Call // hands calls to goroutines that rest
 	resting atomic.Int32
 	closed  chan struct{}
@@ -267,6 +269,8 @@ func (r *Router) retryAfter() time.Duration {
 // with an error response; the call goes on, so that repeats of the request get its
 // answer, unless the command is abandonable.
 func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
+	r.awaiting.Add(1)
+	defer r.awaiting.Add(-1)
 	answered := make(chan *protocol.Response, 1)
 	in.kept, in.Batched = true, true
 	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })

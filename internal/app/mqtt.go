@@ -50,6 +50,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 			Refused:    s.promised.witness.value().Refused,
 			Registerer: s.metrics,
 			Waiting:    waitingForLinks(s),
+			Awaiting:   s.awaiting,
 			Mark:       d.links.Mark,
 		},
 	}
@@ -93,6 +94,14 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 	s.life.Add("clients", sendClientsAway(s, server))
 	s.life.Add("workers of queues", d.queues.Rest)
 	return server, nil
+}
+
+// awaiting is the number of goroutines that wait for answers to their requests.
+func (s *state) awaiting() int {
+	if router := s.promised.router.value(); router != nil {
+		return router.Awaiting()
+	}
+	return 0
 }
 
 // inspectMessages has messages inspected before they are delivered.

@@ -17,6 +17,7 @@ type webCaller struct {
 	load     *load
 	call     *webCall
 	start    time.Time // origin of the loop's clock
+	mark     uint64    // in the high bits of its calls' numbers, so that no other caller has their ids
 	number   uint64
 	answered stream
 	latency  *histogram
@@ -27,7 +28,7 @@ func (r *rig) connectWeb() error {
 	s := r.scenario
 	shared := &http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true}}
 	for i := range s.Publishers {
-		c := &webCaller{load: r.load, start: r.asking.start, latency: &r.latency}
+		c := &webCaller{load: r.load, start: r.asking.start, mark: uint64(i) << 40, latency: &r.latency}
 		if s.Over == OverLLM {
 			c.call = newQuery(!r.target.bridge, s.Payload)
 		} else {
@@ -56,7 +57,7 @@ func (r *rig) connectWeb() error {
 // note judges the answer to the call that was sent last.
 func (c *webCaller) note(now, sent int64, body []byte) {
 	d := garbled
-	if c.call.answers(body, c.number) {
+	if c.call.answers(body, c.mark|c.number) {
 		d = c.answered.take(c.number)
 	} else {
 		text := string(body[:min(len(body), 400)])
@@ -90,7 +91,7 @@ func (l *webLine) room() int {
 
 func (l *webLine) send(due int64) {
 	l.open, l.due = true, due
-	l.call.write(l.number, due)
+	l.call.write(l.mark|l.number, due)
 	copy(l.request[l.call.atHead:], l.call.body)
 	l.c.out = append(l.c.out, l.request...)
 }
@@ -161,7 +162,7 @@ func (c *http2Caller) run() {
 			continue
 		}
 		sent := int64(time.Since(c.start))
-		c.call.write(c.number, sent)
+		c.call.write(c.mark|c.number, sent)
 		body, err := c.exchange()
 		if err != nil {
 			if !c.over.Load() {
