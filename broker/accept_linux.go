@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aibridge/aibridge/internal/gate"
 )
 
 // An acceptor takes the connections of a TCP listener in the turns of a
@@ -143,6 +145,7 @@ func (a *acceptor) take() {
 		fd, from, err := syscall.Accept4(a.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC) // unix.Accept4 asks the kernel what it just said
 		switch {
 		case err == nil:
+			gate.Opened(fd)
 			if !a.inherit || !a.emptied {
 				prepare(fd)
 			}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/gate"
 )
 
 // readers share the plain TCP connections of a broker among a few goroutines.
@@ -116,6 +117,7 @@ func (rs *readers) start(b *Broker, n int) error {
 			rs.stop()
 			return fmt.Errorf("broker: %w", err)
 		}
+		gate.Opened(r.epfd)
 		rs.all = append(rs.all, r)
 		go r.run()
 	}

@@ -4,6 +4,8 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aibridge/aibridge/internal/gate"
 )
 
 // leastLayered is the room for reading a socket with a layer: the bytes that the
@@ -29,6 +31,7 @@ func (rs *readers) adopt(c *conn, nc net.Conn, l layer) bool {
 	if err != nil {
 		return false
 	}
+	gate.Opened(fd)
 	r := rs.pick()
 	s := &socket{c: c, r: r, fd: fd, layer: l}
 	c.mu.Lock()

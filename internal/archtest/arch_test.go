@@ -78,7 +78,7 @@ var rooms = map[string][]string{
 	"doors/console":            {"protocol", "console", "internal/webfile"},
 	"console":                  {},
 	"doors/files":              {"protocol", "commands", "internal/fair", "internal/filename", "internal/records", "vfs", "doors/files"},
-	"internal/bench":           {"protocol", "client", "broker", "internal/bench"},
+	"internal/bench":           {"protocol", "client", "broker", "internal/gate", "internal/bench"},
 	"internal/natsd":           {"internal/membercert"},
 	"internal/membercert":      {},
 	"internal/leaks":           {"internal/eventually"},

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aibridge/aibridge/internal/gate"
 )
 
 // A process is a broker that was started for one run.
@@ -192,13 +194,14 @@ func freeAddress() (address netip.AddrPort, err error) {
 }
 
 // raiseFileLimit raises the limit of open files to its maximum, for this process and
-// its children.
+// its children, and has this one's table hold what a run may take.
 func raiseFileLimit() {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 	}
+	_ = gate.Reserve(maxConnections) // or the load would pause now and then while they are made
 }
 
 // sample takes the figures of one moment of a run.
