@@ -15,6 +15,7 @@ const horizon = 1024
 type expiry struct {
 	days  [horizon]day // by second modulo horizon
 	swept int64        // every second up to this one is empty
+	bare  int64        // so is every day before this one
 }
 
 // A day is a list of records, of which the newest is the first.
@@ -28,6 +29,7 @@ func (c *expiry) add(t *recordTable, s slot, now time.Time) {
 	r := t.at(s)
 	due := r.expires/1000 + 1 // not before it has expired
 	r.day = min(max(due, c.swept+1), c.swept+horizon-1)
+	c.bare = min(c.bare, r.day)
 	d := &c.days[r.day%horizon]
 	r.newer, r.older = noSlot, d.newest
 	if d.newest == noSlot {
@@ -76,8 +78,8 @@ func (c *expiry) due(t *recordTable, now time.Time) iter.Seq[slot] {
 // soonest is the oldest record of the earliest day that has one, noSlot if none
 // has.
 func (c *expiry) soonest() slot {
-	for day := c.swept + 1; day < c.swept+horizon; day++ {
-		if s := c.days[day%horizon].oldest; s != noSlot {
+	for c.bare = max(c.bare, c.swept+1); c.bare < c.swept+horizon; c.bare++ {
+		if s := c.days[c.bare%horizon].oldest; s != noSlot {
 			return s
 		}
 	}

@@ -36,6 +36,8 @@ type ledger struct {
 	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
 	expiry  expiry
 	answers answerLog
+	nearest slot // the record that is approached next: a guess, and any slot is good
+	ahead   int  // the number that were approached and not expelled
 
 	maxEntries int
 	maxBytes   int
@@ -141,12 +143,21 @@ func (l *ledger) caller(c *Call) partyKey {
 	return c.plan.callerOf(c).key
 }
 
+// approach has the processor fetch the place where a call's request will be looked
+// for, which nearly always is in no cache.
+func (l *ledger) approach(c *Call) {
+	c.taken.key = l.key(l.caller(c), c.RequestID)
+	l.found.approach(c.taken.key)
+}
+
 // begin takes a call up, or returns the verdict and the outcome of an earlier call
 // of the same request. In either case the request is remembered as long as the call
 // says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
-	party := l.caller(c)
-	key := l.key(party, c.RequestID)
+	party, key := l.caller(c), c.taken.key
+	if key == (entryKey{}) {
+		key = l.key(party, c.RequestID)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.steady)
@@ -157,6 +168,7 @@ func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 		e := &c.taken
 		*e = entry{key: key, slot: s, party: party, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
 		r.state, r.day = running, l.running.add(e)
+		l.makeRoom()
 		return execute, e, outcome{}
 	case r.state != running:
 		return l.again(c, r, hash)
@@ -203,16 +215,16 @@ func (l *ledger) again(c *Call, r *record, hash uint64) (verdict, *entry, outcom
 // finish keeps the answer of an entry and returns the calls that joined it.
 func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	joined = l.leave(e)
 	r := l.date(e.slot, e.party, record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
-	r.answer = l.answers.write(e.slot, answer, l.maxBytes)
+	r.answer = l.answers.write(e.slot, e.effect, answer, l.maxBytes)
 	if r.answer != noAnswer {
 		r.state = answered
 	} else if r.effect == Read {
 		l.remove(e.slot)
 	}
 	l.shrink()
+	l.mu.Unlock()
 	return joined
 }
 
@@ -325,61 +337,70 @@ func (l *ledger) remove(s slot) {
 	l.records.release(s)
 }
 
-// shrink keeps the ledger within its bounds.
+// shrink keeps the answers within their bound. The oldest are lost, and with them the
+// records of requests that only read: to read again changes nothing. The others stay, and are
+// not touched, which would take long: their answers are simply not found any more.
 func (l *ledger) shrink() {
 	for l.answers.bytes > l.maxBytes {
-		page := l.answers.first
-		for s, at := range l.answers.oldest() {
-			if l.records.at(s).answer == at {
-				l.lose(s)
+		number := l.answers.first
+		for _, s := range l.answers.pages[0].reads {
+			if r := l.records.at(s); r.effect == Read && r.answer.page == number && r.answer != noAnswer {
+				l.remove(s)
 			}
 		}
-		if l.answers.first == page { // or it went with the last of its answers
+		if l.answers.first == number { // or it went with the last of its answers
 			l.answers.cut()
+			l.answers.trim()
 		}
 	}
-	if l.found.count > l.maxEntries {
-		l.expel()
-	}
+	l.expel(l.found.count - l.maxEntries) // mostly begin has made room
 }
 
-// expel removes records until there is room for some more.
-func (l *ledger) expel() {
-	room := l.maxEntries / expelledOf
-	l.approach(room + 1)
-	for l.found.count > l.maxEntries-room {
-		s := l.expendable()
-		if s == noSlot {
-			return // all are running, and their number is bounded elsewhere
-		}
-		l.remove(s)
-	}
-}
-
-// expelledOf is the number of records of which one is expelled with the one that there
-// is no room for.
-const expelledOf = 1 << 14
-
-// approach reads what removing the n records reads that expire soonest. Each of
-// these reads misses the processor's caches and none needs another's outcome, so that
-// together they take little longer than one, where removal by removal each is waited for.
-func (l *ledger) approach(n int) {
-	for s := l.expiry.soonest(); s != noSlot && n > 0; n-- {
-		r := l.records.at(s)
-		l.found.approach(r.key)
-		s = r.newer
-	}
-}
-
-// lose forgets the answer to a request.
-func (l *ledger) lose(s slot) {
-	r := l.records.at(s)
-	if r.effect == Read { // reading again changes nothing
-		l.remove(s)
+// makeRoom expels records for one that was added. The next to go are approached some
+// requests before there is no room.
+func (l *ledger) makeRoom() {
+	free := l.maxEntries - l.found.count
+	if free >= approached {
 		return
 	}
-	l.answers.drop(r.answer)
-	r.answer, r.state = noAnswer, lost
+	l.expel(-free)
+	for range 2 { // one to stay ahead of those that are expelled, and one to get there
+		if l.ahead < approached {
+			l.approachNext()
+		}
+	}
+}
+
+// expel removes n records, or as many as do not run: the number of others is bounded
+// elsewhere.
+func (l *ledger) expel(n int) {
+	for ; n > 0; n-- {
+		s := l.expendable()
+		if s == noSlot {
+			return
+		}
+		l.remove(s)
+		l.ahead = max(l.ahead-1, 0)
+	}
+}
+
+// approached is the number of records that are approached before they are expelled.
+const approached = 16
+
+// approachNext approaches one more of the records that expire soonest. To remove one is to
+// read what is in no cache of the processor, and would be waited for.
+func (l *ledger) approachNext() {
+	if l.nearest == noSlot {
+		l.nearest, l.ahead = l.expiry.soonest(), 0
+	}
+	if l.nearest == noSlot {
+		return
+	}
+	r := l.records.at(l.nearest)
+	l.found.approach(r.key)
+	l.nearest = r.newer
+	l.records.approach(l.nearest)
+	l.ahead++
 }
 
 // usage is the number of requests and the size of the answers in bytes.

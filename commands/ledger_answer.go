@@ -2,7 +2,6 @@ package commands
 
 import (
 	"encoding/binary"
-	"iter"
 	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -13,24 +12,25 @@ import (
 // dropped or when it has to make room.
 type answerLog struct {
 	pages []*answerPage // oldest first
-	first int64         // number of the first
+	first uint32        // number of the first, modulo 2³²
 	size  int           // of a page, unless a single answer needs more
 	bytes int           // that the pages take
 	spare []byte        // of a page that was given up
 }
 
 type answerPage struct {
-	data []byte
-	live int // answers in it that were not dropped
+	data  []byte
+	live  int    // answers in it that were not dropped
+	reads []slot // of records of requests that only read, dropped or not
 }
 
 // An answerAt is the place of an answer: the number of its page, and the offset in it.
 type answerAt struct {
-	page   int64
+	page   uint32
 	offset int32
 }
 
-var noAnswer = answerAt{page: -1}
+var noAnswer = answerAt{offset: -1}
 
 // An answer is: the slot of its record, the length of the result, that of the
 // rest, the result, the rest. The rest is a response envelope without the
@@ -38,7 +38,7 @@ var noAnswer = answerAt{page: -1}
 const answerHead = 4 + 4 + 4
 
 // write adds an answer, unless it is larger than all of them may be.
-func (l *answerLog) write(s slot, out outcome, most int) answerAt {
+func (l *answerLog) write(s slot, effect Effect, out outcome, most int) answerAt {
 	var rest []byte
 	if out.err != nil || len(out.warnings) > 0 {
 		rest = (&protocol.Response{ID: "-", Err: out.err, Metadata: protocol.Metadata{Warnings: out.warnings}}).Append(nil)
@@ -48,12 +48,15 @@ func (l *answerLog) write(s slot, out outcome, most int) answerAt {
 		return noAnswer
 	}
 	page := l.room(n)
-	at := answerAt{l.first + int64(len(l.pages)) - 1, int32(len(page.data))}
+	at := answerAt{l.first + uint32(len(l.pages)) - 1, int32(len(page.data))}
 	b := binary.LittleEndian.AppendUint32(page.data, uint32(s))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(out.result)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(rest)))
 	page.data = append(append(b, out.result...), rest...)
 	page.live++
+	if effect == Read {
+		page.reads = append(page.reads, s)
+	}
 	return at
 }
 
@@ -79,7 +82,7 @@ func (l *answerLog) room(n int) *answerPage {
 
 // read returns an answer. What it returns is a copy.
 func (l *answerLog) read(at answerAt) (out outcome, ok bool) {
-	if at == noAnswer {
+	if !l.has(at) {
 		return out, false
 	}
 	_, result, rest, _ := l.pages[at.page-l.first].cut(int(at.offset))
@@ -102,30 +105,24 @@ func (p *answerPage) cut(offset int) (s slot, result, rest []byte, next int) {
 	return s, body[:n], body[n : n+m], offset + answerHead + n + m
 }
 
-// drop gives an answer up. Its bytes go with the page.
+// has reports whether an answer is still there.
+func (l *answerLog) has(at answerAt) bool {
+	return at != noAnswer && at.page-l.first < uint32(len(l.pages))
+}
+
+// drop gives an answer up, if it is there. Its bytes go with the page.
 func (l *answerLog) drop(at answerAt) {
-	if at == noAnswer {
+	if !l.has(at) {
 		return
 	}
 	l.pages[at.page-l.first].live--
-	for len(l.pages) > 1 && l.pages[0].live == 0 {
-		l.cut()
-	}
+	l.trim()
 }
 
-// oldest yields the answers of the oldest page, dropped or not, with the
-// slots of their records.
-func (l *answerLog) oldest() iter.Seq2[slot, answerAt] {
-	page, number := l.pages[0], l.first
-	return func(yield func(slot, answerAt) bool) {
-		for offset := 0; offset < len(page.data); {
-			at := answerAt{number, int32(offset)}
-			var s slot
-			s, _, _, offset = page.cut(offset)
-			if !yield(s, at) {
-				return
-			}
-		}
+// trim gives up the oldest pages of which all answers were dropped.
+func (l *answerLog) trim() {
+	for len(l.pages) > 1 && l.pages[0].live == 0 {
+		l.cut()
 	}
 }
 

@@ -1,5 +1,12 @@
 package commands
 
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/aibridge/aibridge/internal/prefetch"
+)
+
 // A ledgerIndex finds the records of requests by their keys. There may be
 // half a million, few of which are ever found again, so nearly every look-up misses
 // the processor's caches. So a look-up reads one place only: eight bytes for each
@@ -11,7 +18,6 @@ type ledgerIndex struct {
 	tables  [indexTables]indexTable
 	records *recordTable // has the keys themselves
 	count   int
-	read    slot // by approach, so that it is read
 }
 
 const indexTables = 256
@@ -20,6 +26,10 @@ const indexTables = 256
 type indexTable struct {
 	buckets []indexBucket
 	used    int
+
+	// The same for those that approach a place without the ledger's lock.
+	base atomic.Uintptr // of the buckets
+	mask atomic.Uint32
 }
 
 type indexBucket struct {
@@ -48,10 +58,11 @@ func (x *ledgerIndex) slotAt(t *indexTable, i uint32) slot {
 	return t.buckets[i].slot
 }
 
-// approach reads the place where a key that is there will be looked for.
+// approach has the processor fetch the place where a key will be looked for. It needs no
+// lock: while a table grows, it may be another place.
 func (x *ledgerIndex) approach(k entryKey) {
 	t, hash := x.tableOf(k)
-	x.read = x.slotAt(t, hash&uint32(len(t.buckets)-1))
+	prefetch.Line(t.base.Load() + uintptr(hash&t.mask.Load())*unsafe.Sizeof(indexBucket{}))
 }
 
 // place is the place of a key, or of one that would be put.
@@ -102,6 +113,8 @@ func (t *indexTable) grow() {
 		}
 		t.buckets[i] = p
 	}
+	t.base.Store(uintptr(unsafe.Pointer(&t.buckets[0])))
+	t.mask.Store(mask)
 }
 
 // remove takes a key out. Those behind it that had to make way for it move up.

@@ -1,6 +1,13 @@
 package commands
 
-// A record is one request that is finished, or runs. It has no pointers, see [ledger].
+import (
+	"unsafe"
+
+	"github.com/aibridge/aibridge/internal/prefetch"
+)
+
+// A record is one request that is finished, or runs. It has no pointers, see [ledger],
+// and takes one line of the processor's caches.
 type record struct {
 	key     entryKey
 	hash    uint64 // fingerprint of the request
@@ -17,10 +24,10 @@ type record struct {
 type recordState uint8
 
 const (
-	answered recordState = iota
-	lost                 // the answer is no longer known
-	running              // it is not finished: the rest is in its entry
-	claimed              // an earlier process took it up, and its outcome is not known
+	answered recordState = iota // unless its page was given up: then the answer is lost, too
+	lost                        // the answer is no longer known
+	running                     // it is not finished: the rest is in its entry
+	claimed                     // an earlier process took it up, and its outcome is not known
 )
 
 // A slot is the number of a record in its table. The first is 1.
@@ -41,6 +48,13 @@ const recordBlock = 1024
 func (t *recordTable) at(s slot) *record {
 	i := uint32(s - 1)
 	return &t.blocks[i/recordBlock][i%recordBlock]
+}
+
+// approach has the processor fetch a record.
+func (t *recordTable) approach(s slot) {
+	if s != noSlot {
+		prefetch.Line(uintptr(unsafe.Pointer(t.at(s))))
+	}
 }
 
 func (t *recordTable) take() slot {

@@ -28,13 +28,17 @@ func TestTheLedgerForgetsTheSoonestWhenThereAreTooMany(t *testing.T) {
 		_, e, _ := l.begin(request(fmt.Sprint(i), Act, epoch, keep*time.Second), 0)
 		l.finish(e, outcome{}, epoch)
 	}
-	for i, want := range []verdict{replay, execute, replay, execute, replay} {
-		v, e, _ := l.begin(request(fmt.Sprint(i), Act, epoch, time.Second), 0)
-		if v != want {
-			t.Errorf("%d: got %d, want %d", i, v, want)
+	for i, want := range []bool{true, false, true, false, true} {
+		c := request(fmt.Sprint(i), Act, epoch, time.Second)
+		if known := l.found.find(l.key(l.caller(c), c.RequestID)) != noSlot; known != want {
+			t.Errorf("%d is known: %t, want %t", i, known, want)
+			continue
 		}
-		if e != nil {
-			l.forget(e)
+		if !want {
+			continue
+		}
+		if v, _, _ := l.begin(c, 0); v != replay {
+			t.Errorf("%d: got %d, want its answer", i, v)
 		}
 	}
 }
@@ -215,7 +219,7 @@ func TestTheLedgerKeepsItsBooks(t *testing.T) {
 }
 
 func checkBooks(t *rapid.T, l *ledger, open []*entry) {
-	live, finished := map[int64]int{}, l.found.count-l.running.len()
+	live, finished := map[uint32]int{}, l.found.count-l.running.len()
 	for s := range l.found.all() {
 		r := l.records.at(s)
 		if l.found.find(r.key) != s {
@@ -230,7 +234,10 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 		if (r.state == answered) != (r.answer != noAnswer) {
 			t.Fatalf("slot %d is in state %d with the answer %v", s, r.state, r.answer)
 		}
-		if r.answer != noAnswer {
+		if r.answer != noAnswer && !l.answers.has(r.answer) && r.effect == Read {
+			t.Fatalf("slot %d is of a read whose answer is lost", s)
+		}
+		if l.answers.has(r.answer) {
 			live[r.answer.page]++
 			if owner, _, _, _ := l.answers.pages[r.answer.page-l.answers.first].cut(int(r.answer.offset)); owner != s {
 				t.Fatalf("slot %d has the answer of slot %d", s, owner)
@@ -240,7 +247,7 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	bytes := 0
 	for i, p := range l.answers.pages {
 		bytes += cap(p.data)
-		if n := live[l.answers.first+int64(i)]; n != p.live || n == 0 && i == 0 && len(l.answers.pages) > 1 {
+		if n := live[l.answers.first+uint32(i)]; n != p.live || n == 0 && i == 0 && len(l.answers.pages) > 1 {
 			t.Fatalf("page %d has %d answers, the books say %d", i, n, p.live)
 		}
 	}
@@ -291,26 +298,66 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	}
 }
 
-func TestThoseThatExpireSoonestMakeRoomForSeveral(t *testing.T) {
+// TestEveryRequestMakesRoomForItself has the expelled ones be approached, over several days
+// of the calendar and with repeats that prolong some of them.
+func TestEveryRequestMakesRoomForItself(t *testing.T) {
 	t.Parallel()
-	const most = 3 * expelledOf
+	const most, more = 4 * approached, 8 * approached
 	l := newLedger(most, 1<<20)
 	at := func(i int) *Call {
-		return request(fmt.Sprint(i), Act, epoch, time.Minute+time.Duration(i)*time.Millisecond)
+		return request(fmt.Sprint(i), Act, epoch, time.Minute+time.Duration(i)*100*time.Millisecond)
 	}
-	for i := range most + 1 {
-		_, e, _ := l.begin(at(i), 1)
-		l.finish(e, outcome{}, epoch)
+	for i := range most + more {
+		c := at(i)
+		l.approach(c)
+		if v, e, _ := l.begin(c, 1); v == execute {
+			l.finish(e, outcome{}, epoch)
+		}
+		l.begin(at(i), 1)
+		if n, _ := l.usage(); n != min(i+1, most) {
+			t.Fatalf("%d requests are known after %d, of at most %d", n, i+1, most)
+		}
 	}
-	if n, _ := l.usage(); n != most-3 {
-		t.Errorf("%d requests are known of at most %d", n, most)
-	}
-	for i := range most + 1 {
+	for i := range most + more {
 		c := at(i)
 		known := l.found.find(l.key(l.caller(c), c.RequestID)) != noSlot
-		if gone := i < 4; known == gone {
+		if gone := i < more; known == gone {
 			t.Fatalf("request %d is known: %v", i, known)
 		}
+	}
+}
+
+// TestTheAnswersOfActsAreLostAndThoseOfReadsForgotten fills the memory for answers.
+func TestTheAnswersOfActsAreLostAndThoseOfReadsForgotten(t *testing.T) {
+	t.Parallel()
+	l := newLedger(1<<10, 1<<16)
+	effects := []Effect{Read, Act}
+	for i := range 1000 {
+		_, e, _ := l.begin(request(fmt.Sprint(i), effects[i%2], epoch, time.Minute), 1)
+		l.finish(e, outcome{result: fmt.Appendf(nil, "%0200d", i)}, epoch)
+	}
+	seen := map[verdict]int{}
+	for i := range 1000 {
+		v, e, out := l.begin(request(fmt.Sprint(i), effects[i%2], epoch, time.Minute), 1)
+		seen[v]++
+		switch v {
+		case execute:
+			l.forget(e)
+			if effects[i%2] != Read {
+				t.Errorf("request %d would be executed again", i)
+			}
+		case replay:
+			if want := fmt.Sprintf("%0200d", i); string(out.result) != want {
+				t.Errorf("request %d was answered %s", i, out.result)
+			}
+		case unknown:
+			if effects[i%2] != Act {
+				t.Errorf("read %d is remembered without its answer", i)
+			}
+		}
+	}
+	if seen[execute] < 300 || seen[unknown] < 300 || seen[replay] < 100 {
+		t.Errorf("of 1000 requests %v", seen)
 	}
 }
 
@@ -336,7 +383,7 @@ func TestAnswersOfEveryKindAreReadAsTheyWereWritten(t *testing.T) {
 }
 
 // BenchmarkLedger measures a request while half a million others are
-// remembered.
+// remembered. It is approached while the one before it is taken up and finished.
 func BenchmarkLedger(b *testing.B) {
 	l := newLedger(1<<19, 64<<20)
 	ids := make([]string, 1<<20)
@@ -344,13 +391,15 @@ func BenchmarkLedger(b *testing.B) {
 		ids[i] = fmt.Sprintf("%032x", i)
 	}
 	out := outcome{result: make([]byte, 400)}
-	call := request("", Act, epoch, time.Minute)
+	call, next := request("", Act, epoch, time.Minute), request("", Act, epoch, time.Minute)
 	n := 0
 	once := func() {
-		call.RequestID = ids[n%len(ids)]
+		next.RequestID = ids[n%len(ids)]
+		l.approach(next)
 		n++
 		_, e, _ := l.begin(call, uint64(n))
 		l.finish(e, out, epoch)
+		call, next = next, call
 	}
 	for range 1 << 19 {
 		once()

@@ -68,6 +68,7 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	}
 	if c.plan != nil {
 		c.command = c.plan.command
+		r.ledger.approach(c)
 		return c, nil
 	}
 	if err := r.find(c); err != nil {

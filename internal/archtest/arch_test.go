@@ -103,6 +103,7 @@ var rooms = map[string][]string{
 	"internal/mcpconformance":  {"internal/freeport"},
 	"internal/cleartext":       {},
 	"internal/clock":           {},
+	"internal/prefetch":        {},
 	"internal/schemaword":      {"commands"},
 	"internal/records":         {"protocol"},
 	"internal/gate":            {"protocol", "internal/fair"},
@@ -132,7 +133,7 @@ var rooms = map[string][]string{
 }
 
 // common are the packages that every package may import.
-var common = []string{"internal/clock", "internal/cleartext", "internal/records", "internal/telemetry/semconv"}
+var common = []string{"internal/clock", "internal/cleartext", "internal/prefetch", "internal/records", "internal/telemetry/semconv"}
 
 // only says which packages may import a library that is kept in one place.
 var only = map[string][]string{

@@ -1,0 +1,10 @@
+//go:build amd64 || arm64
+
+// Package prefetch brings memory into the processor's caches before it is read.
+package prefetch
+
+// Line has the processor fetch the cache line with an address, and does not wait for it.
+// The address may be any: none faults.
+//
+//go:noescape
+func Line(address uintptr)
