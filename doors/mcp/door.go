@@ -169,6 +169,7 @@ type Door struct {
 	guests   *guests
 	requests *requests
 	calls    *calls // that the SDK does not run
+	crew     *crew  // runs calls of tools
 	sessions *sessions
 	rounds   *rounds // calls that wait for their clients between two requests
 	touched  touched
@@ -184,7 +185,7 @@ type Door struct {
 func New(o Options) *Door {
 	d := &Door{opts: o.withDefaults()}
 	d.closing, d.close = context.WithCancel(context.Background())
-	d.guests = newGuests(d)
+	d.guests, d.crew = newGuests(d), newCrew(d.closing.Done())
 	d.requests = newRequests(d.opts.MaxRequests, d.opts.Grants)
 	d.calls, d.sessions, d.rounds = newCalls(), newSessions(d.opts.MaxSessions), newRounds()
 	d.implementation = &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}

@@ -80,23 +80,23 @@ func (d *Door) callHeld(ctx context.Context, box *tools.Toolbox, env tools.Envir
 // possible; or until there is a question to its client. A client that disconnects
 // before that has cancelled its call.
 func (w *work) within(ctx context.Context, patience time.Duration, asked <-chan *posed) (tools.Result, *Task, *posed) {
-	stay := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
+	var question *posed
 	select {
 	case r := <-w.done:
-		stay()
 		w.end(nil)
 		return r, nil, nil
-	case q := <-asked:
-		if !stay() {
-			return w.left(), nil, nil
-		}
-		return tools.Result{}, nil, q
+	case <-ctx.Done():
+	case question = <-asked:
 	case <-timer.C:
 	}
-	if !stay() {
+	switch {
+	case ctx.Err() != nil:
+		w.end(context.Cause(ctx))
 		return w.left(), nil, nil
+	case question != nil:
+		return tools.Result{}, nil, question
 	}
 	task, err := w.keep(ctx) // from here on a disconnection does not cancel the call
 	if err == nil {
@@ -132,15 +132,17 @@ func goesOn(call *chat.ToolCall, task *Task) tools.Result {
 func (d *Door) begin(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) *work {
 	env.Parks = d.opts.Keeper != nil
 	w := &work{door: d, env: env, call: call, done: make(chan tools.Result, 1), tell: func(p tools.Progress) { tools.TellProgress(ctx, p) }}
-	good, release := grant.While(context.WithoutCancel(ctx), d.opts.Grants, grant.Of(env.Principal))
-	running, end := context.WithCancelCause(good)
+	running, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	forget := d.opts.Grants.OnEnd(grant.Of(env.Principal), end)
 	w.end = end
 	running = tools.WithProgress(running, w.progress)
 	running = tools.WithTask(running, func(id protocol.TaskID) { w.task.Store(&id) })
-	go func() {
-		defer release()
-		w.done <- d.opts.Executor.Execute(running, box, env, []*chat.ToolCall{call})[0]
-	}()
+	d.crew.run(func() {
+		r := d.opts.Executor.Execute(running, box, env, []*chat.ToolCall{call})[0]
+		forget()
+		end(context.Canceled) // of what the tool has left behind
+		w.done <- r
+	})
 	return w
 }
 

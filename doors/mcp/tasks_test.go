@@ -241,8 +241,9 @@ func slow(w *world) *tools.Tool {
 	}
 }
 
-// quiet makes a door without a server, for tests whose clock is not real.
-func quiet(l *ledger, change ...func(*mcpdoor.Options)) *world {
+// quiet makes a door without a server, for tests whose clock is not real. It ends with
+// the test.
+func quiet(t *testing.T, l *ledger, change ...func(*mcpdoor.Options)) *world {
 	w := &world{source: &source{tools: map[string][]*tools.Tool{}}, env: make(chan tools.Environment, 16), gone: make(chan struct{}, 16)}
 	w.source.tools[""] = append(w.standard(), slow(w))
 	o := mcpdoor.Options{
@@ -252,6 +253,11 @@ func quiet(l *ledger, change ...func(*mcpdoor.Options)) *world {
 		f(&o)
 	}
 	w.Door = mcpdoor.New(o)
+	t.Cleanup(func() {
+		over, end := context.WithCancel(context.Background())
+		end()
+		_ = w.Run(over) // its goroutines leave
+	})
 	return w
 }
 
@@ -261,7 +267,7 @@ func TestCallsThatTakeLongGoOnAsTasks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
-		w := quiet(l)
+		w := quiet(t, l)
 		began := time.Now()
 		ctx, hangUp := context.WithTimeout(t.Context(), time.Minute)
 		a := w.asksWithin(ctx, t, "ada", "tools/call", `"name":"kiln.fire","arguments":{"seconds":100},`+capable(""))
@@ -293,7 +299,7 @@ func TestAFaultIsToldFromWhatAToolHasToSay(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
-		w := quiet(l)
+		w := quiet(t, l)
 		breaks := func(name string, end func() (tools.Output, error)) string {
 			w.source.add("", &tools.Tool{Declaration: tools.Declaration{Name: name, Effect: commands.Act}, Run: func(context.Context, *tools.Execution) (tools.Output, error) {
 				time.Sleep(10 * time.Second)
@@ -318,7 +324,7 @@ func TestCallsAreTasksForThoseAloneWhoTakeThem(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
-		w := quiet(l)
+		w := quiet(t, l)
 		for name, ask := range map[string]func() *taskAnswer{
 			"an older client": func() *taskAnswer {
 				return w.asks(t, "ada", "tools/call", `"name":"kiln.fire","arguments":{"seconds":30}`)
@@ -355,7 +361,7 @@ func TestACallEndsWithItsClientUntilItIsATaskAndWithTheTaskThen(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := newLedger()
 		defer l.wg.Wait()
-		w := quiet(l)
+		w := quiet(t, l)
 		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
 		defer hangUp()
 		if a := w.asksWithin(ctx, t, "ada", "tools/call", `"name":"kiln.fire","arguments":{"seconds":100},`+capable("")); a.text != "" || len(l.tasks) != 0 {
@@ -422,7 +428,7 @@ func TestACallThatWaitsForSomebodyIsATaskAtOnce(t *testing.T) {
 			if test.change != nil {
 				changes = append(changes, test.change)
 			}
-			w := quiet(l, changes...)
+			w := quiet(t, l, changes...)
 			made := w.asks(t, test.who, "tools/call", call+capable(test.client))
 			if made.Result.Type != "task" || made.Result.ID != "parked" || made.Result.Status != test.status || made.Result.InputRequests != nil {
 				t.Errorf("the call: %s", made.text)
@@ -450,7 +456,7 @@ func TestACallThatWaitsForSomebodyIsATaskAtOnce(t *testing.T) {
 }
 
 func TestLongArgumentsAreNotJudgedInAMessage(t *testing.T) {
-	w := quiet(newLedger(), asking)
+	w := quiet(t, newLedger(), asking)
 	a := w.asks(t, "boss", "tools/call", `"name":"door.open","arguments":{"why":"`+strings.Repeat("x", 5000)+`"},`+capable(forms))
 	if a.Result.Status != "working" {
 		t.Errorf("the task: %s", a.text)
@@ -459,7 +465,7 @@ func TestLongArgumentsAreNotJudgedInAMessage(t *testing.T) {
 
 func TestATaskMayHaveAQuestionForItsUser(t *testing.T) {
 	l := newLedger()
-	w := quiet(l)
+	w := quiet(t, l)
 	l.add("ada", mcpdoor.Task{ID: "run-1", State: mcpdoor.TaskWaiting, Question: &mcpdoor.Question{Key: "turn-3", Text: "Which room?", Options: []string{"bath", "kitchen"}}})
 	const id = `"taskId":"run-1",`
 	if a := w.asks(t, "ada", "tasks/get", id+capable(forms)); a.Result.InputRequests["turn-3"].Params.Message != "Which room?" || !strings.Contains(a.text, `"enum":["bath","kitchen"]`) {
@@ -489,7 +495,7 @@ func TestATaskMayHaveAQuestionForItsUser(t *testing.T) {
 func TestResultsThatBeginATaskAreOne(t *testing.T) {
 	l := newLedger()
 	l.add("ada", mcpdoor.Task{ID: "run-1"})
-	w := quiet(l)
+	w := quiet(t, l)
 	w.source.add("", &tools.Tool{
 		Declaration: tools.Declaration{Name: "run.start", Effect: commands.Act},
 		Run: func(context.Context, *tools.Execution) (tools.Output, error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -258,6 +259,14 @@ func (t *Trail) Record(_ context.Context, e Entry) { t.record(e, false) }
 // RecordHeld is Record for a call whose answer is held until [Trail.Keep] is
 // called. It does not wait for the disk.
 func (t *Trail) RecordHeld(_ context.Context, e Entry) { t.record(e, true) }
+
+// RecordTogether is Record for goroutines of which many record at a time: those that are
+// about to do so add their entries first, and one write keeps them all.
+func (t *Trail) RecordTogether(_ context.Context, e Entry) {
+	t.record(e, true)
+	runtime.Gosched()
+	t.Keep()
+}
 
 func (t *Trail) record(e Entry, held bool) {
 	if t.o.Level == Off {

@@ -23,9 +23,15 @@ type Sealer interface {
 	Seal(plain []byte, purpose string) ([]byte, error)
 }
 
+// A ToolTrail records calls of tools, many of which end at a time.
+type ToolTrail interface {
+	audit.Recorder
+	RecordTogether(ctx context.Context, e audit.Entry)
+}
+
 // Tools records calls of tools, including refused ones and calls of unknown tools.
 type Tools struct {
-	Trail audit.Recorder
+	Trail ToolTrail
 	// Arguments says how arguments are recorded: [audit.ArgumentsNone],
 	// [audit.ArgumentsShown], or else sealed.
 	Arguments string
@@ -52,7 +58,7 @@ func (t Tools) Called(ctx context.Context, env tools.Environment, r *tools.Resul
 		entry.Details["by"] = "hand"
 	}
 	t.arguments(&entry, r.Arguments)
-	t.Trail.Record(ctx, entry.By(env.Principal))
+	t.Trail.RecordTogether(ctx, entry.By(env.Principal))
 }
 
 // CalledByRun records a call by a workflow.
