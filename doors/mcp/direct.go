@@ -51,9 +51,10 @@ func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol
 		}
 		defer done()
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if session != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
 		key := env.Session + "\x00" + m.text()
 		if !d.calls.enter(key, cancel) {
 			writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "a call with this id is under way", nil)

@@ -162,7 +162,7 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		writeRPCError(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, jsonrpc.CodeInvalidRequest, "the body must be sent as Content-Type: application/json", nil)
 		return nil, false
 	}
-	body, err := io.ReadAll(httpbody.New(w, r, int64(d.opts.MaxBytes)))
+	body, err := readAll(httpbody.New(w, r, int64(d.opts.MaxBytes)), r.ContentLength)
 	if over := new(http.MaxBytesError); errors.As(err, &over) {
 		writeRefusal(w, jsonrpc.ID{}, protocol.Errorf(protocol.PayloadTooLarge, "requests may have %d bytes", over.Limit).With("limit", over.Limit))
 		return nil, false
@@ -173,6 +173,20 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		return nil, false
 	}
 	return body, true
+}
+
+// mostTrusted is the announced length of a body up to which memory for it is taken before
+// it comes, in bytes.
+const mostTrusted = 16 << 10
+
+// readAll is [io.ReadAll] for a body whose length was announced, or -1.
+func readAll(body io.Reader, length int64) ([]byte, error) {
+	if length < 0 || length > mostTrusted {
+		return io.ReadAll(body)
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead)) // which ReadFrom wants free at the end
+	_, err := buf.ReadFrom(body)
+	return buf.Bytes(), err
 }
 
 // admit answers requests that the SDK would answer less precisely, and those beyond a

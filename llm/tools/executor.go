@@ -103,7 +103,7 @@ func (t *turn) run(ctx context.Context, calls []*chat.ToolCall, results []Result
 // one returns the result of one call.
 func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	began := time.Now()
-	r := Result{CallID: c.ID, Name: c.Name, Arguments: written(c)}
+	r := Result{CallID: c.ID, Name: c.Name}
 	t.mu.Lock()
 	fatal, waits := t.fatal, t.waits
 	t.mu.Unlock()
@@ -116,6 +116,9 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 		r.Status = Waiting
 	default:
 		t.traced(ctx, c, &r)
+	}
+	if r.Arguments == nil { // it was not judged
+		r.Arguments = written(c)
 	}
 	r.Elapsed = time.Since(began)
 	t.mu.Lock()
