@@ -9,7 +9,8 @@
 // other's writes. On Linux
 // plain TCP connections share a few readers that wait with epoll and take many
 // connections in one turn (reactor_linux.go), new ones included
-// (accept_linux.go). A connection over TLS or WebSocket has a goroutine while hands
+// (accept_linux.go). Between turns a reader sleeps, polls, or is parked
+// (poll_linux.go, wait_linux.go). A connection over TLS or WebSocket has a goroutine while hands
 // are shaken, then a reader drives it through memory (secure.go, websocket.go,
 // secure_linux.go). Other systems have a goroutine per connection, whose turn is one
 // read (stream.go).

@@ -112,7 +112,7 @@ func (rs *readers) start(b *Broker, n int) error {
 		n = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	for range n {
-		r, err := newReader(b, crowded(b.options.Awaiting, n))
+		r, err := newReader(b, wait{crowded: crowded(b.options.Awaiting, n), polling: newPolling(n)})
 		if err != nil {
 			rs.stop()
 			return fmt.Errorf("broker: %w", err)
@@ -134,7 +134,7 @@ func crowded(awaiting func() int, readers int) func() bool {
 	return func() bool { return awaiting() > others }
 }
 
-func newReader(b *Broker, crowded func() bool) (*reader, error) {
+func newReader(b *Broker, w wait) (*reader, error) {
 	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("epoll: %w", err)
@@ -150,8 +150,9 @@ func newReader(b *Broker, crowded func() bool) (*reader, error) {
 	}
 	t := newTurn(b)
 	t.rides = true
+	w.epfd = epfd
 	return &reader{
-		b: b, epfd: epfd, wait: wait{epfd: epfd, crowded: crowded}, bell: bell, t: t,
+		b: b, epfd: epfd, wait: w, bell: bell, t: t,
 		buf: make([]byte, readBuffer), events: make([]unix.EpollEvent, mostEvents), done: make(chan struct{}),
 	}, nil
 }

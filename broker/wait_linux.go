@@ -21,6 +21,8 @@ type wait struct {
 	epfd    int
 	crowded func() bool // nil if it never is
 
+	polling polling
+
 	score  int      // above 0 for waits at which it was lately
 	parked *os.File // the epoll descriptor in the care of Go's poller, nil with a thread of its own
 	conn   syscall.RawConn
@@ -48,7 +50,7 @@ func (w *wait) events(events []unix.EpollEvent, most int) (int, error) {
 	if w.judge(); w.parked != nil {
 		return w.park(events, most)
 	}
-	return unix.EpollWait(w.epfd, events, most)
+	return w.sleep(events, most)
 }
 
 // judge changes the way to wait when there is a reason.
