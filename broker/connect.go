@@ -405,7 +405,8 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	if !s.keeps() {
 		t.b.unhold(s)
 	}
-	s.credit, s.full, s.receiving = c.recvMax, false, 0
+	s.credit, s.full = c.recvMax, false
+	s.receiving.Store(0)
 	for id := range s.inbound {
 		s.inbound[id] = false // the client's quota begins anew
 	}

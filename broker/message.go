@@ -129,27 +129,29 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 
 // loadOwn makes what the bridge itself publishes the turn's message.
 func (t *turn) loadOwn(to protocol.Recipients, in *protocol.Message) {
-	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: to, here: in.View})
-	m, p := &t.msg, &t.props
+	m := &t.msg
+	*m = message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: to, here: in.View}
+	t.fresh()
 	if in.Expiry > 0 {
 		m.expires = t.now + int64(in.Expiry)
 	}
-	p.Reset()
+	b := t.propBytes[:0]
 	if in.ContentType != "" {
-		p.SetBytes(packet.ContentType, bytesOf(in.ContentType))
+		b = packet.AppendProperty(b, packet.ContentType, in.ContentType)
 	}
 	if in.ResponseTopic != "" {
-		p.SetBytes(packet.ResponseTopic, bytesOf(in.ResponseTopic))
+		b = packet.AppendProperty(b, packet.ResponseTopic, in.ResponseTopic)
 	}
 	if in.CorrelationData != nil {
-		p.SetBytes(packet.CorrelationData, in.CorrelationData)
+		b = packet.AppendProperty(b, packet.CorrelationData, in.CorrelationData)
 	}
-	for _, u := range in.UserProperties {
-		p.AddUser(bytesOf(u.Key), bytesOf(u.Value))
+	for i := range in.UserProperties {
+		u := &in.UserProperties[i]
+		b = packet.AppendUserProperty(b, u.Key, u.Value)
 	}
-	if !p.Empty() {
-		t.propBytes = p.Append(t.propBytes[:0])
-		m.props = t.propBytes
+	t.propBytes = b
+	if len(b) > 0 {
+		m.props = b
 	}
 }
 
@@ -158,7 +160,7 @@ func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)
 
 // show sets out from the turn's message.
 func (t *turn) show(out *protocol.Message) {
-	m, p := &t.msg, &t.props
+	m, p := &t.msg, t.read
 	*out = protocol.Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
 	if seconds, _ := m.left(t.now); seconds > 0 {
 		out.Expiry = time.Duration(seconds) * time.Second
@@ -166,7 +168,10 @@ func (t *turn) show(out *protocol.Message) {
 	if len(m.props) == 0 {
 		return
 	}
-	_ = p.DecodeProperties(m.props) // was checked when it came in
+	if p == nil {
+		p = &t.props
+		_ = p.DecodeProperties(m.props) // was checked when it came in
+	}
 	out.ContentType = t.intern(p.Bytes(packet.ContentType))
 	out.ResponseTopic = t.intern(p.Bytes(packet.ResponseTopic))
 	out.CorrelationData = p.Bytes(packet.CorrelationData)

@@ -168,7 +168,7 @@ func (t *turn) receivedInbound(s *session, id uint16, failed bool) {
 	case failed:
 		delete(s.inbound, id)
 		if here {
-			s.receiving--
+			s.receiving.Add(-1)
 		}
 		receipt.numbered.finish(0)
 	default:

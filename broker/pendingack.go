@@ -72,7 +72,7 @@ func (t *turn) answerLocked(c *conn, s *session, a pendingAck) (now bool) {
 		return true
 	}
 	if a.typ == packet.PUBACK {
-		s.waiting++
+		s.waiting.Add(1)
 	}
 	t.owe(c, a)
 	return false
@@ -128,7 +128,7 @@ func (t *turn) settleReady() {
 // settleOwed sends the acknowledgements whose time has come.
 func (t *turn) settleOwed(c *conn) {
 	c.mu.Lock()
-	n, waiting, withheld := 0, 0, false
+	n, waiting, withheld := 0, int32(0), false
 	var granted []*subscription
 	var accepted []pendingAck
 	for n < len(c.owed) && t.b.ready(&c.owed[n]) {
@@ -184,7 +184,7 @@ func (t *turn) settleOwed(c *conn) {
 			t.accepted(s, &accepted[i])
 		}
 		if s.conn.Load() == c {
-			s.waiting -= waiting
+			s.waiting.Add(-waiting)
 		}
 		s.mu.Unlock()
 	}

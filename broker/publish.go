@@ -164,8 +164,7 @@ func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
 func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
 	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: protocol.Everybody(c.session.owner.Space)}
-	t.kept, t.looked, t.frames, t.raw = nil, false, [4][]byte{}, nil
-	t.origin, t.numbered = origin{}, nil
+	t.fresh()
 	if p.QoS == 0 {
 		t.raw = whole
 		t.rawShape = 0
@@ -179,7 +178,7 @@ func (t *turn) load(c *conn, name string, whole []byte) {
 	if p.Properties.Empty() {
 		return
 	}
-	m.props = p.RawProps
+	m.props, t.read = p.RawProps, &p.Properties
 	if p.Properties.Has(packet.MessageExpiry) {
 		seconds := p.Properties.Number(packet.MessageExpiry, 0)
 		m.expires = t.now + int64(seconds)*int64(time.Second)
@@ -202,7 +201,12 @@ func (t *turn) load(c *conn, name string, whole []byte) {
 func (t *turn) use(m *message) {
 	t.msg = *m
 	t.msg.id = 0
-	t.kept, t.looked, t.frames, t.raw = nil, false, [4][]byte{}, nil
+	t.fresh()
+}
+
+// fresh forgets what was made of the message before.
+func (t *turn) fresh() {
+	t.kept, t.looked, t.frames, t.raw, t.read = nil, false, [4][]byte{}, nil, nil
 	t.origin, t.numbered = origin{}, nil
 }
 
@@ -211,8 +215,10 @@ func (t *turn) use(m *message) {
 // [MQTT-4.3.3-10].
 func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 	s := c.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if p.QoS == 2 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
 	if s.conn.Load() != c {
 		return true, errDetached
 	}
@@ -222,7 +228,7 @@ func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 			return true, nil
 		}
 	}
-	if c.version == packet.V5 && s.waiting+s.receiving >= t.b.options.Limits.ReceiveMaximum { // [MQTT-3.3.4-8]
+	if c.version == packet.V5 && int(s.waiting.Load()+s.receiving.Load()) >= t.b.options.Limits.ReceiveMaximum { // [MQTT-3.3.4-8]
 		return true, &packet.Error{Reason: packet.ReceiveMaximumExceeded, Text: "more unacknowledged messages than the receive maximum"}
 	}
 	return false, nil
@@ -258,7 +264,7 @@ func (t *turn) inbound(s *session, id uint16) {
 		s.inbound = make(map[uint16]bool)
 	}
 	s.inbound[id] = true
-	s.receiving++
+	s.receiving.Add(1)
 	switch {
 	case t.receipt != nil: // it is recorded once peers have it, see accepted
 	case t.numbered != nil && len(s.accepting) > 0: // or after those before it

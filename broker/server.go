@@ -160,9 +160,9 @@ func (b *Broker) Publish(to protocol.Recipients, m protocol.Message) (receivers 
 		return 0, errClosed
 	}
 	t := b.getTurn()
-	defer b.putTurn(t)
 	r, err := t.ownRoute(m.Topic)
 	if err != nil {
+		b.putTurn(t)
 		return 0, err
 	}
 	t.now = b.flusher.now()
@@ -170,6 +170,7 @@ func (b *Broker) Publish(to protocol.Recipients, m protocol.Message) (receivers 
 	t.loadOwn(to, &m)
 	receivers = t.publishOwn(r)
 	b.flusher.take(t)
+	b.putTurn(t)
 	return receivers, nil
 }
 
@@ -419,8 +420,13 @@ func (b *Broker) getTurn() *turn {
 }
 
 func (b *Broker) putTurn(t *turn) {
-	t.end()
+	if t.quiet() {
+		b.stats.add(&t.count)
+	} else {
+		t.end()
+	}
 	t.own = false
-	t.kept, t.raw, t.frames, t.msg = nil, nil, [4][]byte{}, message{}
+	t.fresh()
+	t.msg.payload, t.msg.props = nil, nil
 	b.turns.Put(t)
 }

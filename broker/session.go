@@ -28,6 +28,9 @@ type session struct {
 	every    atomic.Bool          // the principal hears messages of any space
 	upgrades bool                 // messages have the QoS of the subscription at least; never changed
 
+	waiting   atomic.Int32 // inbound QoS 1 and 2 publishes that wait to be stored; changed with mu held
+	receiving atomic.Int32 // identifiers in inbound that came by this connection; changed with mu held
+
 	mu         sync.Mutex
 	principal  *protocol.Principal // the owner
 	client     *Client             // the last one connected
@@ -52,10 +55,8 @@ type session struct {
 	accepting  map[uint16]*Receipt     // of inbound QoS 2 messages that peers have not answered for
 	sender     senderState             // of inbound QoS 2 messages, where there are peers
 	inbound    map[uint16]bool         // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
-	receiving  int                     // how many did
 	lent       map[uint16]func(Return) // callbacks of lent messages, by packet identifier
 	will       *will
-	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
 	record     sessionRecord
 	recordedAt uint64 // position of its newest record that an answer waits for
 }
@@ -181,7 +182,7 @@ func (t *turn) detachLocked(s *session, why string) {
 			t.b.timers.schedule(s.will.fires, s)
 		}
 	}
-	s.waiting = 0
+	s.waiting.Store(0)
 	if s.expiry == 0 {
 		t.endLocked(s)
 		return
@@ -354,6 +355,37 @@ func (t *turn) acknowledged(c *conn, typ packet.Type) error {
 	return nil
 }
 
+// aPuback is the size of a PUBACK without a reason code.
+const aPuback = 4
+
+// pubacks takes the acknowledgements that b begins with, as far as they are the usual ones:
+// of QoS 1, in their shortest form, for messages that wait for them. It returns their
+// size. Whatever else there is, is left to packet.
+func (t *turn) pubacks(c *conn, b []byte) (n int) {
+	if len(b) < aPuback || b[0] != byte(packet.PUBACK)<<4 || c.phase.Load() != phaseOpen || c.trace.Load() != nil {
+		return 0
+	}
+	t.packetAt, t.ack.Reason = 0, packet.Success
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn.Load() != c {
+		return 0
+	}
+	for ; len(b)-n >= aPuback && b[n] == byte(packet.PUBACK)<<4 && b[n+1] == aPuback-2; n += aPuback {
+		id := uint16(b[n+2])<<8 | uint16(b[n+3])
+		slot := s.window.get(id)
+		if slot == nil || !slot.sent || slot.state != awaitPuback {
+			break
+		}
+		t.complete(s, id, slot)
+	}
+	if n > 0 && s.behind.Load() {
+		t.pumpLocked(s, c)
+	}
+	return n
+}
+
 // complete forgets a message the client has taken over.
 func (t *turn) complete(s *session, id uint16, slot *slot) {
 	if slot.counted {
@@ -388,7 +420,7 @@ func (t *turn) released(c *conn, s *session, id uint16) {
 			delete(s.accepting, id)
 		}
 		if here {
-			s.receiving--
+			s.receiving.Add(-1)
 		}
 		if s.keeps() {
 			t.b.recordInbound(t, s, id, false)

@@ -157,7 +157,7 @@ func (b *Broker) ForgetReceived(id SessionID) {
 			delete(s.inbound, used)
 			delete(s.accepting, used)
 			if here {
-				s.receiving--
+				s.receiving.Add(-1)
 			}
 			if s.keeps() {
 				b.recordInbound(t, s, used, false)

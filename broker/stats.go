@@ -71,9 +71,6 @@ func (s *stats) allDoors() []*door {
 
 // add moves a turn's counts into the totals.
 func (s *stats) add(c *counts) {
-	if *c == (counts{}) {
-		return
-	}
 	for q := range 3 {
 		if c.received[q] != 0 {
 			s.received[q].Add(c.received[q])

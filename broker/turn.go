@@ -42,6 +42,7 @@ type turn struct {
 	looked   bool                 // users are its user properties
 	users    condition.Properties // for conditions of subscriptions
 	shown    packet.Properties    // that have them
+	read     *packet.Properties   // its properties as they came; nil if it did not come as a packet
 	raw      []byte               // the packet it came in, if it may go out the same
 	rawShape int                  // which of frames that would be
 	frames   [4][]byte
@@ -105,6 +106,11 @@ func (t *turn) settle() {
 			fn()
 		}
 	}
+}
+
+// quiet reports whether the end of the turn has nothing to do but to count.
+func (t *turn) quiet() bool {
+	return !t.handled && t.recorded == 0 && !t.relayed && len(t.resettle) == 0 && len(t.dirty) == 0 && len(t.tell) == 0 && len(t.shared) == 0
 }
 
 // end writes what the turn produced.
@@ -182,6 +188,11 @@ func (t *turn) consume(c *conn, b []byte) []byte {
 		if c.phase.Load() == phaseEnded {
 			b = nil
 			break
+		}
+		if n := t.pubacks(c, b); n > 0 {
+			b = b[n:]
+			whole = true
+			continue
 		}
 		h, size, err := packet.ParseHeader(b)
 		if err == nil && size > 0 && size+h.Remaining > t.b.options.MaxPacket {

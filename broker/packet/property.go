@@ -324,6 +324,16 @@ func (p *Properties) Append(dst []byte) []byte {
 	return dst
 }
 
+// AppendProperty appends one property that is a string or binary, without the rest.
+func AppendProperty[S string | []byte](dst []byte, id PropertyID, v S) []byte {
+	return appendString(append(dst, byte(id)), v)
+}
+
+// AppendUserProperty appends one user property, without the rest.
+func AppendUserProperty(dst []byte, key, value string) []byte {
+	return appendString(AppendProperty(dst, User, key), value)
+}
+
 // DecodeProperties reads properties without their length, as [Properties.Append]
 // wrote them for a PUBLISH.
 func (p *Properties) DecodeProperties(b []byte) error {
