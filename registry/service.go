@@ -209,7 +209,7 @@ func (s *Service) askOptions() ask.Options {
 		Tells:     tells,
 		Others:    others,
 		Directory: directory{s}, Publisher: o.Publisher, Topics: o.Topics, BridgeID: o.BridgeID, Limits: o.Limits, AllowPrivate: o.AllowPrivate,
-		NewID: func() string { return s.newID() }, Made: s.ids.Made, Log: o.Log, Tracer: o.Tracer, Registerer: o.Registerer,
+		NewID: func() string { return s.newID() }, Made: s.ids.Made, IDs: s.ids, Log: o.Log, Tracer: o.Tracer, Registerer: o.Registerer,
 	}
 }
 

@@ -231,7 +231,7 @@ func (s *Service) missed(from Bridge, h *missedHead) {
 func (x *exchanges) handedTo(at Bridge, id string) *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if e := x.byID[id]; e != nil && e.bridge == at {
+	if e := x.open.get([]byte(id)); e != nil && e.bridge == at {
 		return e.hold()
 	}
 	return nil

@@ -113,7 +113,7 @@ func (x *exchanges) calling(e *exchange, hangUp context.CancelFunc) bool {
 func (x *exchanges) at(e *exchange, endpoint string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.byID[e.id] == e {
+	if x.open.has(e) {
 		e.endpoint = endpoint
 	}
 }

@@ -14,20 +14,23 @@ import (
 // Exchanges are the requests that agents have and have not answered yet.
 type exchanges struct {
 	mu      sync.Mutex
-	byID    map[string]*exchange
-	byAgent map[AgentKey]*load // of agents with open exchanges
+	open    exchangeIndex
+	byAgent map[AgentKey]*load // of agents with open exchanges, and latest
+	latest  *load              // that got an exchange, which most often gets the next
 	turn    uint64             // breaks ties between equally busy agents
 }
 
 // A load is the open exchanges of an agent, as a list.
 type load struct {
+	agent AgentKey
 	first *exchange
 	n     int
 }
 
 // An exchange is one request to one peer and the wait for its answer.
 type exchange struct {
-	id string
+	id     string
+	number uint64 // of the id, 0 if the index does not find it by one
 	Peer
 	waiter waiter
 	call   *commands.Call // its call, in whose memory it may be; nil for a durable one
@@ -68,8 +71,12 @@ func answered(result json.RawMessage) outcome { return outcome{answered: true, r
 
 func (o outcome) abandoned() bool { return !o.answered && o.failure == nil }
 
-func newExchanges() *exchanges {
-	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[AgentKey]*load)}
+// newExchanges has exchanges found by the numbers that ids give, nil for ids without.
+func newExchanges(ids *IDs) *exchanges {
+	return &exchanges{
+		open:    exchangeIndex{ids: ids, byID: make(map[string]*exchange)},
+		byAgent: make(map[AgentKey]*load),
+	}
 }
 
 // enter takes an exchange up with the least busy of some peers.
@@ -77,16 +84,11 @@ func (x *exchanges) enter(e *exchange, peers []Peer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e.Peer = x.leastBusy(peers)
-	x.byID[e.id] = e
+	x.open.put(e)
 	if e.Agent == nil {
 		return
 	}
-	key := e.Agent.Key()
-	l := x.byAgent[key]
-	if l == nil {
-		l = new(load)
-		x.byAgent[key] = l
-	}
+	l := x.loadOf(e.Agent.Key())
 	if e.behind = l.first; e.behind != nil {
 		e.behind.before = e
 	}
@@ -94,12 +96,31 @@ func (x *exchanges) enter(e *exchange, peers []Peer) {
 	l.n++
 }
 
+// loadOf is the load of an agent, which becomes the latest. The one that was is forgotten if
+// it has no exchanges.
+func (x *exchanges) loadOf(key AgentKey) *load {
+	last := x.latest
+	if last != nil && last.agent == key {
+		return last
+	}
+	l := x.byAgent[key]
+	if l == nil {
+		l = &load{agent: key}
+		x.byAgent[key] = l
+	}
+	x.latest = l
+	if last != nil && last.n == 0 {
+		delete(x.byAgent, last.agent)
+	}
+	return l
+}
+
 // remove takes an exchange out, if it is still open.
 func (x *exchanges) remove(e *exchange) bool {
-	if x.byID[e.id] != e {
+	if !x.open.has(e) {
 		return false
 	}
-	delete(x.byID, e.id)
+	x.open.remove(e)
 	if e.hangUp != nil {
 		e.hangUp()
 	}
@@ -115,8 +136,8 @@ func (x *exchanges) remove(e *exchange) bool {
 	if e.behind != nil {
 		e.behind.before = e.before
 	}
-	if l.n--; l.n == 0 {
-		delete(x.byAgent, e.Agent.Key())
+	if l.n--; l.n == 0 && l != x.latest {
+		delete(x.byAgent, l.agent)
 	}
 	e.before, e.behind = nil, nil
 	return true
@@ -126,10 +147,10 @@ func (x *exchanges) remove(e *exchange) bool {
 // choice goes round.
 func (x *exchanges) leastBusy(peers []Peer) Peer {
 	x.turn++
-	best := peers[x.turn%uint64(len(peers))]
 	if len(peers) == 1 {
-		return best
+		return peers[0]
 	}
+	best := peers[x.turn%uint64(len(peers))]
 	least := x.openWith(best)
 	for i := range peers {
 		p := peers[(x.turn+uint64(i))%uint64(len(peers))]
@@ -155,7 +176,7 @@ func (x *exchanges) openWith(p Peer) int {
 func (x *exchanges) find(id string) *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.byID[id].hold()
+	return x.open.get([]byte(id)).hold()
 }
 
 // answered returns the open exchange that a reply is about, by its id or else by
@@ -167,10 +188,10 @@ func (x *exchanges) answered(id, correlation []byte) *exchange {
 }
 
 func (x *exchanges) about(id, correlation []byte) *exchange {
-	if e := x.byID[string(id)]; e != nil {
+	if e := x.open.get(id); e != nil {
 		return e
 	}
-	return x.byID[string(correlation)]
+	return x.open.get(correlation)
 }
 
 // take ends and returns the open exchange with an agent to which a reply of principal
@@ -266,11 +287,11 @@ func (x *exchanges) endSome(key AgentKey, why func(target) *failure, which func(
 	}()
 }
 
-// open is the number of exchanges.
-func (x *exchanges) open() int {
+// count is the number of open exchanges.
+func (x *exchanges) count() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.byID)
+	return x.open.len()
 }
 
 // event passes on an event of the agent, unless the exchange has ended. No

@@ -30,6 +30,8 @@ type Options struct {
 	Others Others
 	NewID  func() string        // returns a new id of a request, default one of [NewIDs]
 	Made   func(id string) bool // reports whether NewID has made an id
+	// IDs are those that NewID makes ids by, nil for ids without numbers.
+	IDs *IDs
 
 	Log        *slog.Logger
 	Tracer     trace.Tracer          // nil records no spans
@@ -63,7 +65,7 @@ func New(o Options) (*Service, error) {
 	}
 	if o.NewID == nil {
 		ids := NewIDs()
-		o.NewID, o.Made = ids.New, ids.Made
+		o.NewID, o.Made, o.IDs = ids.New, ids.Made, ids
 	}
 	if o.Made == nil {
 		o.Made = func(string) bool { return false }
@@ -74,7 +76,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		opts:      o,
 		log:       o.Log,
-		exchanges: newExchanges(),
+		exchanges: newExchanges(o.IDs),
 		http:      newHTTPClient(o.AllowPrivate, o.Limits),
 		callers:   newCallerMarks(),
 	}
@@ -93,7 +95,7 @@ func (s *Service) Close() {
 }
 
 // Open is the number of requests that are not answered yet.
-func (s *Service) Open() int { return s.exchanges.open() }
+func (s *Service) Open() int { return s.exchanges.count() }
 
 // OpenWith is the number of requests that an agent has not answered yet.
 func (s *Service) OpenWith(key AgentKey) int {
@@ -136,7 +138,25 @@ func (i *IDs) Prefix() string { return i.prefix }
 
 // Made reports whether an id was made here.
 func (i *IDs) Made(id string) bool {
-	number, ok := strings.CutPrefix(id, i.prefix)
-	n, err := strconv.ParseUint(number, 10, 64)
-	return ok && err == nil && 0 < n && n <= i.last.Load()
+	n, ok := i.number([]byte(id))
+	return ok && n <= i.last.Load()
 }
+
+// number is the number of an id that was made here, or may be later: each has another, and
+// none has 0. Without IDs none has any.
+func (i *IDs) number(id []byte) (n uint64, ok bool) {
+	if i == nil || len(id) <= len(i.prefix) || len(id) > len(i.prefix)+maxDigits || string(id[:len(i.prefix)]) != i.prefix {
+		return 0, false
+	}
+	digits := id[len(i.prefix):]
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + uint64(d-'0')
+	}
+	return n, digits[0] != '0'
+}
+
+// maxDigits is the greatest length of a number that is certain to fit.
+const maxDigits = 19
