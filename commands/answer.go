@@ -20,11 +20,7 @@ func (c *Call) schedule(in Inbound) error {
 		c.Deadline = c.arrived.Add(in.Expiry)
 	}
 	c.own.deadline = c.Deadline
-	sent := c.arrived
-	if ms := c.request.Timestamp; ms != 0 {
-		sent = time.UnixMilli(ms)
-	}
-	age := c.arrived.Sub(sent)
+	age := c.age()
 	switch {
 	case age > timeout+skew:
 		err := protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout by the clock of the bridge; check the clocks of both, or send timestamp 0 without one").
@@ -36,11 +32,26 @@ func (c *Call) schedule(in Inbound) error {
 		return err
 	case age < -skew:
 		c.notices = append(c.notices, "the timestamp lies in the future; the time of arrival was taken instead")
-		sent = c.arrived
+		age = 0
 	}
-	c.keep = c.steady.Add(sent.Add(timeout + skew).Sub(c.arrived))
+	c.keep = c.steady.Add(timeout + skew - age)
 	return nil
 }
+
+// age is the time since the request was sent, 0 of one without a timestamp.
+func (c *Call) age() time.Duration {
+	ms := c.request.Timestamp
+	if ms == 0 {
+		return 0
+	}
+	if now := c.arrived.UnixMilli(); now-latelyMillis < ms && ms < now+latelyMillis {
+		return time.Duration(c.arrived.UnixNano() - ms*int64(time.Millisecond))
+	}
+	return c.arrived.Sub(time.UnixMilli(ms)) // takes longer, and does not overflow
+}
+
+// latelyMillis is a day, in milliseconds.
+const latelyMillis = 24 * 60 * 60 * 1000
 
 // secondsBelow tells timestamps in seconds from those in milliseconds: no client
 // means a moment in the spring of 1973 or before.
