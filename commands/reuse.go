@@ -3,6 +3,9 @@ package commands
 import (
 	"encoding/json"
 	"sync"
+	"unsafe"
+
+	"github.com/aibridge/aibridge/internal/prefetch"
 )
 
 // Calls with a plan are used again: such a call with all its parts takes some two
@@ -40,6 +43,10 @@ func (c *Call) Room() Room { return c.spare.room }
 // does any reader that does not hold it. It is called before done, which has no
 // error then.
 func (c *Call) Leave(room Room) { c.again, c.spare.room = true, room }
+
+// Approach has the processor fetch a call that is about to go on. A call whose agent was
+// asked milliseconds ago is in no cache near it any more.
+func (c *Call) Approach() { prefetch.Lines(uintptr(unsafe.Pointer(c)), unsafe.Sizeof(*c)) }
 
 // Hold keeps the call from being used again until Release. It is for readers that may
 // look at the call after its end, and is called before that end.

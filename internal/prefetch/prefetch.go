@@ -8,3 +8,8 @@ package prefetch
 //
 //go:noescape
 func Line(address uintptr)
+
+// Lines is Line for the memory from an address on, of a size in bytes.
+//
+//go:noescape
+func Lines(address, size uintptr)

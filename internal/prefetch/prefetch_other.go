@@ -5,3 +5,6 @@ package prefetch
 
 // Line does nothing: it is only of use where it is cheap.
 func Line(uintptr) {}
+
+// Lines does nothing.
+func Lines(_, _ uintptr) {}

@@ -203,6 +203,9 @@ func (x *exchanges) take(agent protocol.AgentID, who *protocol.Principal, id, co
 	if e == nil || !e.isWith(agent, who) {
 		return nil
 	}
+	if e.call != nil {
+		e.call.Approach()
+	}
 	x.remove(e)
 	return e
 }
