@@ -138,11 +138,11 @@ func TestMQTTSessionsOutliveTheEngine(t *testing.T) {
 }
 
 // TestManySessionsAndRetainedMessagesAreLoaded starts a broker on thousands of
-// both. BenchmarkMQTTRestart says how long a hundred thousand take.
+// both. BenchmarkMQTTRestart says how long a hundred thousand and more take.
 func TestManySessionsAndRetainedMessagesAreLoaded(t *testing.T) {
 	const many = 5_000
 	n := embedded(t, t.TempDir())
-	fillMQTT(t, n, many)
+	fillMQTT(t, n, many, many)
 	_, addr := mqttServer(t, journal(t, n))
 	p := mqttConnect(t, addr, "client-4777")
 	p.send((&packet.Subscribe{PacketID: 1, Filters: []packet.Subscription{{Filter: []byte("agent/4777/card")}}}).Append(nil, 5))
@@ -153,24 +153,35 @@ func TestManySessionsAndRetainedMessagesAreLoaded(t *testing.T) {
 // BenchmarkMQTTRestart measures from the journal to a broker that serves, with
 // 100 000 sessions and as many retained messages.
 func BenchmarkMQTTRestart(b *testing.B) {
-	n := embedded(b, b.TempDir())
-	fillMQTT(b, n, 100_000)
-	for b.Loop() {
-		server, _ := mqttServer(b, journal(b, n))
-		b.StopTimer()
-		if err := server.Close(context.Background()); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
+	for name, many := range map[string]struct{ sessions, retained int }{
+		"sessions=100000":                 {100_000, 0},
+		"retained=1000000":                {0, 1_000_000},
+		"sessions=100000,retained=100000": {100_000, 100_000},
+	} {
+		b.Run(name, func(b *testing.B) {
+			n := embedded(b, b.TempDir())
+			fillMQTT(b, n, many.sessions, many.retained)
+			before, after := heapInUse(), uint64(0)
+			for b.Loop() {
+				server, _ := mqttServer(b, journal(b, n))
+				b.StopTimer()
+				after = heapInUse()
+				if err := server.Close(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(after-before)/float64(many.sessions+many.retained), "heap-B/each")
+		})
 	}
 }
 
-// fillMQTT leaves sessions and retained messages in the journal.
-func fillMQTT(t testing.TB, n *natsd.Server, many int) {
+// fillMQTT leaves sessions and retained messages, of 200 bytes, in the journal.
+func fillMQTT(t testing.TB, n *natsd.Server, sessions, retained int) {
 	t.Helper()
 	j := journal(t, n)
 	b, addr := mqttServer(t, j)
-	for from := 0; from < many; from += 1000 {
+	for from := 0; from < sessions; from += 1000 {
 		var values []KeyedValue
 		for i := from; i < from+1000; i++ {
 			values = append(values, KeyedValue{Key: fmt.Sprint("s/client-", i), Value: fmt.Appendf(nil,
@@ -181,7 +192,7 @@ func fillMQTT(t testing.TB, n *natsd.Server, many int) {
 		}
 	}
 	p := mqttConnect(t, addr, "retainer")
-	for i := range many {
+	for i := range retained {
 		m := packet.Publish{Topic: fmt.Appendf(nil, "agent/%d/card", i), Retain: true, Payload: make([]byte, 200)}
 		p.send(m.Append(nil, 5))
 	}
