@@ -52,10 +52,10 @@ func TestWhoWaitsRunsACallThatEndsWithItself(t *testing.T) {
 	wantSaid(t, <-n.ask(t.Context(), "5", "test.think"), `{"text":"here"}`) // the worker is free again
 }
 
-// TestACallThatItsCallerRunsEndsWithTheCallerOrItsTime unless a repeat waits for it.
+// TestACallThatItsCallerRunsEndsWithTheCallerOrItsTime.
 func TestACallThatItsCallerRunsEndsWithTheCallerOrItsTime(t *testing.T) {
-	started, finish, ended := make(chan struct{}, 4), make(chan string), make(chan error, 4)
-	n := newNode(t, commands.RouterOptions{}, thinking(started, finish, ended, true))
+	started, ended := make(chan struct{}, 2), make(chan error, 2)
+	n := newNode(t, commands.RouterOptions{}, thinking(started, nil, ended, true))
 
 	ctx, leave := context.WithCancel(t.Context())
 	answer := n.ask(ctx, "1", "test.think")
@@ -72,18 +72,6 @@ func TestACallThatItsCallerRunsEndsWithTheCallerOrItsTime(t *testing.T) {
 		t.Error("the call goes on when its time is over")
 	}
 	wantSaid(t, <-answer, string(protocol.TimedOut))
-
-	ctx, leave = context.WithCancel(t.Context())
-	first := n.ask(ctx, "3", "test.think")
-	<-started
-	second := n.submit("3", "test.think", `{}`)
-	leave()
-	finish <- "done"
-	wantSaid(t, <-second, `{"text":"done"}`)
-	wantSaid(t, <-first, `{"text":"done"}`)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // TestCallersThatRunTheirCallsLeaveAtAnyMoment has them leave while they are answered.
