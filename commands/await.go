@@ -11,8 +11,7 @@ import (
 
 // Await is Handle for callers that write the response at once: take is called
 // once, on any goroutine and before Await returns, and must not block. The response
-// is valid until take returns, so that the call can be used again. A call that is
-// abandonable runs on the goroutine of Await if a worker is free.
+// is valid until take returns, so that the call can be used again.
 func (r *Router) Await(ctx context.Context, in Inbound, take func(*protocol.Response)) {
 	r.await(ctx, in, take, abandonable)
 }
@@ -30,13 +29,9 @@ func (r *Router) await(ctx context.Context, in Inbound, take func(*protocol.Resp
 	defer r.awaiting.Add(-1)
 	w := waiters.Get().(*waiter)
 	w.take = take
-	in.kept, in.Batched, in.lends = true, true, true
+	in.kept, in.Batched = true, true
 	c := r.submit(in, w.reply)
-	if c.lent {
-		r.runHere(ctx, c, abandon)
-	} else {
-		r.flushWithOthers(c)
-	}
+	r.flushWithOthers(c)
 	select {
 	case <-w.done:
 		c.Release()
@@ -58,24 +53,6 @@ func (r *Router) await(ctx context.Context, in Inbound, take func(*protocol.Resp
 	c.Release()
 	resp.Err = protocol.AsError(ctx.Err())
 	take(resp)
-}
-
-// runHere runs a call on the goroutine that waits for its response, which saves handing it
-// to another one and back. That is for calls that end when their caller does not wait any
-// more: nobody waits for longer than the handler heeds the end of its context.
-func (r *Router) runHere(ctx context.Context, c *Call, abandon func(*Call) bool) {
-	c.Hold() // for the end of ctx
-	stop := context.AfterFunc(ctx, func() {
-		if abandon(c) {
-			r.abandon(c)
-		}
-		c.Release()
-	})
-	r.process(c)
-	c.yield()
-	if stop() {
-		c.Release()
-	}
 }
 
 // flushWithOthers lets a call go on that its caller waits for, after other requests

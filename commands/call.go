@@ -71,7 +71,6 @@ type Call struct {
 
 	run      unhurried   // of a call whose handler does not wait, see [Router.goOn]
 	inline   bool        // runs on the goroutine that submitted it
-	lent     bool        // has a slot, and is to run on the goroutine that waits for its response
 	batched  bool        // the submitter will flush the claims
 	held     bool        // its answer does not leave before it is on record
 	finished atomic.Bool // by its handler

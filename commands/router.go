@@ -114,8 +114,7 @@ type Inbound struct {
 	Confirm     func() error          // called right before the command runs; an error refuses it; must not block; optional
 	Ask         Asker                 // asks the sender of the request meanwhile, nil if it cannot be asked
 
-	kept  bool // the submitter goes on to look at the call
-	lends bool // and runs it on its own goroutine where that is possible, see [Call.lent]
+	kept bool // the submitter goes on to look at the call
 }
 
 // size is the weight of a request for quotas, in bytes.
@@ -228,19 +227,14 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 		return c
 	}
 	r.deadlines.set(c, c.lasts(c.arrived))
-	c.inline = r.goesOn(c)
-	switch {
-	case c.inline:
+	if c.inline = r.goesOn(c); c.inline {
 		c.batched = in.Batched
 		planned := c.plan != nil
 		r.process(c)
 		if !planned { // others may have ended by now, and be used again
 			r.remember(&in, c)
 		}
-	case in.lends && abandonable(c) && r.slots.try():
-		c.holdSlot()
-		c.lent = true
-	default:
+	} else {
 		r.slots.start(c.Priority, c)
 	}
 	return c

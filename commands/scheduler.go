@@ -64,17 +64,6 @@ func (s *scheduler) start(p protocol.Priority, t turn) {
 	s.mu.Unlock()
 }
 
-// try takes a slot if one is free.
-func (s *scheduler) try() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.free == 0 {
-		return false
-	}
-	s.free--
-	return true
-}
-
 // acquire takes a slot for the calling goroutine, waiting for it if need be.
 // It reports false if ctx ended before.
 func (s *scheduler) acquire(ctx context.Context, p protocol.Priority) bool {

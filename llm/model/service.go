@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/aibridge/aibridge/internal/fair"
-	"github.com/aibridge/aibridge/internal/plainhttp"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
@@ -100,10 +99,9 @@ func New(o Options) *Service {
 }
 
 // transport returns an HTTP transport with enough idle connections for many streams to
-// few services. Those without TLS, which are near, are asked on the goroutine of the
-// question.
-func transport() *plainhttp.Transport {
-	beside := &http.Transport{
+// few services.
+func transport() *http.Transport {
+	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -112,10 +110,6 @@ func transport() *plainhttp.Transport {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		ForceAttemptHTTP2:     true,
-	}
-	return &plainhttp.Transport{
-		Beside: beside, Proxy: beside.Proxy, Dial: beside.DialContext,
-		MaxIdle: beside.MaxIdleConns, MaxIdlePerHost: beside.MaxIdleConnsPerHost, IdleTimeout: beside.IdleConnTimeout,
 	}
 }
 
