@@ -53,7 +53,7 @@ func (t *turn) inspect(client *Client, inspectors []Inspector) Verdict {
 	t.raw = nil // it does not go out as it came in
 	t.msg.payload = i.Payload
 	if !i.tags.Empty() {
-		t.msg.props = i.tags.Append(append([]byte(nil), t.msg.props...))
+		t.msg.props, t.read = i.tags.Append(append([]byte(nil), t.msg.props...)), nil
 	}
 	return Verdict{}
 }

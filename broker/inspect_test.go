@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // An inspector refuses, tags and replaces messages, and Wills; topics that it does
@@ -58,6 +60,32 @@ func TestInspectorsJudgeMessages(t *testing.T) {
 		}
 		hears.take("new")
 		hears.quiet()
+	})
+}
+
+// Handlers are shown a message as inspectors have left it.
+func TestHandlersAreShownWhatInspectorsTagged(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers)
+		n.Inspect("checked/#", func(i *Inspection) Verdict {
+			i.Tag("odd", "yes")
+			return Verdict{}
+		})
+		shown := make(chan []protocol.UserProperty, 1)
+		n.Handle("checked/#", func(p *Publication) { shown <- slices.Clone(p.UserProperties) })
+		from := n.connect(5, "from")
+		own, tag := protocol.UserProperty{Key: "own", Value: "too"}, protocol.UserProperty{Key: "odd", Value: "yes"}
+		for _, want := range [][]protocol.UserProperty{{tag}, {own, tag}} {
+			m := text("checked/x", "odd")
+			m.QoS = 1
+			if want[0] == own {
+				m.Properties.AddUser([]byte(own.Key), []byte(own.Value))
+			}
+			from.publish(m)
+			if got := <-shown; !slices.Equal(got, want) {
+				t.Errorf("%v instead of %v", got, want)
+			}
+		}
 	})
 }
 

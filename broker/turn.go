@@ -42,7 +42,7 @@ type turn struct {
 	looked   bool                 // users are its user properties
 	users    condition.Properties // for conditions of subscriptions
 	shown    packet.Properties    // that have them
-	read     *packet.Properties   // its properties as they came; nil if it did not come as a packet
+	read     *packet.Properties   // its properties as they came; nil if it came in no packet, or has others by now
 	raw      []byte               // the packet it came in, if it may go out the same
 	rawShape int                  // which of frames that would be
 	frames   [4][]byte
