@@ -13,12 +13,14 @@ import (
 type notedSender struct {
 	c        *conn
 	busy     bool
+	takes    time.Duration // of a send
 	due, now []int64
 }
 
 func (s *notedSender) conn() *conn { return s.c }
 func (s *notedSender) send(due int64) {
 	s.due, s.now = append(s.due, due), append(s.now, s.c.loop.now)
+	time.Sleep(s.takes)
 }
 func (s *notedSender) room() int {
 	if s.busy {
@@ -98,6 +100,23 @@ func TestLateMessagesCountFromWhenTheyWereDue(t *testing.T) {
 		time.Sleep(time.Minute)
 		if wait := p.turn(); sentBy(all) != 7 || wait != time.Millisecond {
 			t.Errorf("a minute is caught up: %d, and the next in %v", sentBy(all), wait)
+		}
+	})
+}
+
+// TestMessagesThatComeDueDuringATurnDoNotWait has a turn that lasts until the next message
+// is due: the loop returns to it at once, and not with the next answer.
+func TestMessagesThatComeDueDuringATurnDoNotWait(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p, all := pacing(1000, 2)
+		p.turn()
+		time.Sleep(time.Millisecond)
+		all[0].takes = 1500 * time.Microsecond
+		if wait := p.turn(); wait != 0 || sentBy(all) != 1 {
+			t.Fatalf("%d are sent, and the next, which is late, waits %v", sentBy(all), wait)
+		}
+		if wait := p.turn(); wait != 500*time.Microsecond || sentBy(all) != 2 {
+			t.Errorf("%d are sent, and the next waits %v", sentBy(all), wait)
 		}
 	})
 }

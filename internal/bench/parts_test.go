@@ -168,6 +168,7 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 		"small payload":   {Peers: peers, Scenarios: []Scenario{{Name: "x", Shape: Flow, Publishers: 1, Subscribers: 1, Payload: 8, Window: 1}}},
 		"small question":  {Peers: peers, Scenarios: []Scenario{{Name: "x", Shape: Ask, Publishers: 1, Payload: 64, Window: 1}}},
 		"QoS 2 questions": {Peers: peers, Scenarios: []Scenario{{Name: "x", Shape: Ask, Publishers: 1, Payload: 512, Window: 1, QoS: 2}}},
+		"HTTP/2 at pace":  {Peers: peers, Scenarios: []Scenario{{Name: "x", Shape: Ask, Publishers: 1, Payload: 512, Window: 1, Over: OverHTTP2, Rate: 10}}},
 		"no window":       {Peers: peers, Scenarios: []Scenario{{Name: "x", Shape: Flow, Publishers: 1, Subscribers: 1, Payload: 64}}},
 	} {
 		if o.setDefaults() == nil {

@@ -152,7 +152,7 @@ func (p *pump) pace(now int64) time.Duration {
 			return -1 // until an answer makes room, or a socket takes more
 		}
 	}
-	return time.Duration(p.due(p.paced+1) - p.loop.clock())
+	return max(time.Duration(p.due(p.paced+1)-p.loop.clock()), 0) // 0 if it came due during the turn
 }
 
 // due is the time of the paced message of a number, from 1.

@@ -153,6 +153,8 @@ func (s Scenario) check() error {
 		return bad("the payload is out of range")
 	case s.Window < 1 || s.Window > 1000 || s.Batch < 0 || s.Batch > 100 || s.Rate < 0 || s.Rate > 1e7:
 		return bad("window, batch or rate are out of range")
+	case s.Rate > 0 && s.Over == OverHTTP2:
+		return bad("calls over HTTP/2 are not paced")
 	}
 	return nil
 }
