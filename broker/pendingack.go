@@ -71,7 +71,7 @@ func (t *turn) answerLocked(c *conn, s *session, a pendingAck) (now bool) {
 		t.acks = a.append(t.acks, c.version)
 		return true
 	}
-	if a.typ == packet.PUBACK {
+	if a.typ == packet.PUBACK && s.conn.Load() == c { // or the session has been taken over meanwhile
 		s.waiting.Add(1)
 	}
 	t.owe(c, a)

@@ -248,13 +248,14 @@ func (t *turn) acceptPublish(c *conn, p *packet.Publish, v Verdict) {
 		if packet.Reason(v.Reason).Failed() {
 			t.numbered.finish(0)
 		} else {
-			t.inbound(c.session, p.PacketID)
+			t.inbound(c, p.PacketID)
 		}
 		t.answerPublish(c, packet.PUBREC, p.PacketID, v, t.receiptOf(c.session, p))
 	}
 }
 
-func (t *turn) inbound(s *session, id uint16) {
+func (t *turn) inbound(c *conn, id uint16) {
+	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -263,8 +264,10 @@ func (t *turn) inbound(s *session, id uint16) {
 	if s.inbound == nil {
 		s.inbound = make(map[uint16]bool)
 	}
-	s.inbound[id] = true
-	s.receiving.Add(1)
+	here := s.conn.Load() == c // or the session has been taken over meanwhile
+	if s.inbound[id] = here; here {
+		s.receiving.Add(1)
+	}
 	switch {
 	case t.receipt != nil: // it is recorded once peers have it, see accepted
 	case t.numbered != nil && len(s.accepting) > 0: // or after those before it
@@ -289,7 +292,7 @@ func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 	if p.QoS == 2 {
 		typ = packet.PUBREC
 		if c.version != packet.V5 { // the client will go on with PUBREL
-			t.inbound(c.session, p.PacketID)
+			t.inbound(c, p.PacketID)
 		}
 	}
 	t.answerPublish(c, typ, p.PacketID, v, nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -232,5 +233,37 @@ func TestAClientWhoseSessionDoesNotComeIsRefused(t *testing.T) {
 	p.send((&packet.Connect{Version: 5, ClientID: []byte("client")}).Append(nil))
 	if err := p.connack.Decode(5, p.expect(packet.CONNACK)); err != nil || p.connack.Reason != packet.ServerUnavailable {
 		t.Errorf("CONNACK %v, %v", p.connack.Reason, err)
+	}
+}
+
+// What the connection before publishes while its session is taken over does not count
+// against the Receive Maximum of the new one.
+func TestAPublishDuringATakeoverIsNotChargedToTheNewConnection(t *testing.T) {
+	for _, qos := range []byte{1, 2} {
+		n := newNode(t, -1, func(o *Options) { o.Limits.ReceiveMaximum, o.Journal = 1, new(MemoryJournal) })
+		began, goOn := make(chan struct{}), make(chan struct{})
+		var first sync.Once
+		n.Handle("x", func(*Publication) {
+			first.Do(func() {
+				close(began)
+				<-goOn
+			})
+		})
+		to := n.connect(packet.V5, "to", kept)
+		to.subscribe("x", 1)
+		before := n.connect(packet.V5, "a", kept)
+		m := text("x", "before")
+		m.QoS, m.PacketID = qos, 4711
+		before.send(m.Append(nil, packet.V5))
+		<-began
+		now := n.connect(packet.V5, "a", kept)
+		close(goOn)
+		to.take("before") // so its turn is over
+		m = text("x", "now")
+		m.QoS = 1
+		if r := now.publish(m); r != packet.Success {
+			t.Errorf("QoS %d: reason %v", qos, r)
+		}
+		to.take("now")
 	}
 }
