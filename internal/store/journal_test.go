@@ -468,8 +468,8 @@ func TestOvertakenValuesAreClearedAway(t *testing.T) {
 	if most > rounds {
 		t.Errorf("%d writes took up to %d messages", 2*rounds, most)
 	}
-	if len(j.values.places) != len(want) {
-		t.Errorf("%d places, want %d", len(j.values.places), len(want))
+	if j.values.places.len() != len(want) {
+		t.Errorf("%d places, want %d", j.values.places.len(), len(want))
 	}
 	if got := loaded(t, j); !maps.Equal(got.values, want) {
 		t.Errorf("%d values, want %d, or they differ", len(got.values), len(want))
@@ -714,8 +714,8 @@ func (m *journalModel) Restart(t *rapid.T) {
 }
 
 func (m *journalModel) Check(t *rapid.T) {
-	if len(m.journal.values.places) != len(m.values) {
-		t.Fatalf("%d places, want %d", len(m.journal.values.places), len(m.values))
+	if m.journal.values.places.len() != len(m.values) {
+		t.Fatalf("%d places, want %d", m.journal.values.places.len(), len(m.values))
 	}
 	live := 0
 	for key, value := range m.values {

@@ -239,7 +239,7 @@ func (l *recordLog) stepBack(ctx context.Context, at uint64) error {
 }
 
 // read calls f for every record, the oldest first, and learns where the log
-// begins and ends. It goes on where it was when NATS falters, and fails when
+// begins and ends. Records are valid until f returns. It goes on where it was when NATS falters, and fails when
 // nothing comes for [Options.LoadTimeout]. It fails with an integrityError if
 // something is missing, unless losses are accepted. Records that were not stored
 // to their end, and so never acknowledged, are passed over.
@@ -247,7 +247,7 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 	var steps progress
 	ctx, cancel := steps.watch(ctx, l.store.options.LoadTimeout)
 	defer cancel()
-	reader := partReader{stream: l.stream}
+	reader := partReader{stream: l.stream, reuses: true}
 	if l.store.options.AcceptLoss {
 		reader.passOver = func(err error) {
 			l.store.log.Error("going on in spite of a loss, as told", "err", err)
@@ -365,6 +365,7 @@ type partReader struct {
 	at       uint64      // the last message
 	open     bool        // a record has begun that has yet to end
 	passOver func(error) // hears of damage that is passed over; nil fails
+	reuses   bool        // a record is valid until the next one begins
 
 	record record
 }
@@ -392,7 +393,11 @@ func (p *partReader) add(m message) (r record, ok bool, err error) {
 		p.open = false
 		return record{m.seq, m.seq, data}, true, nil
 	case partFirst:
-		p.open, p.record = true, record{first: m.seq, body: bytes.Clone(data)}
+		var room []byte
+		if p.reuses {
+			room = p.record.body[:0]
+		}
+		p.open, p.record = true, record{first: m.seq, body: append(room, data...)}
 		return r, false, nil
 	case partMiddle, partLast:
 		switch {

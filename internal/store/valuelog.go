@@ -19,9 +19,9 @@ import (
 // One goroutine uses it at a time.
 type valueLog struct {
 	recordLog
-	places map[string]valuePosition // of the last values
-	live   int                      // bytes these take in the log
-	size   int                      // bytes of all records in the log
+	places placeTable // of the last values
+	live   int        // bytes these take in the log
+	size   int        // bytes of all records in the log
 
 	oldest   []record   // of the log, not yet carried over
 	done     uint64     // nothing before this sequence counts, 0 unknown
@@ -29,12 +29,6 @@ type valueLog struct {
 	pause    time.Time  // until when it is to do nothing, after a failure
 
 	chunk, slack int
-}
-
-// A valuePosition is the place of a change.
-type valuePosition struct {
-	record   uint64 // first sequence of the record
-	at, size uint32
 }
 
 const (
@@ -62,17 +56,17 @@ func (v *valueLog) load(ctx context.Context, f func(key string, value []byte) er
 			return ctx.Err()
 		}
 	}
-	v.places, v.live, v.size = make(map[string]valuePosition), 0, 0
+	v.places, v.live, v.size = placeTable{}, 0, 0
 	v.oldest, v.done, v.sweeping = nil, 0, nil
 	err := v.read(ctx, func(r record) error {
 		v.size += len(r.body)
 		return v.apply(r)
 	})
-	if err != nil || len(v.places) == 0 {
+	if err != nil || v.places.len() == 0 {
 		return err
 	}
 	return v.read(ctx, func(r record) error {
-		return v.counting(r, func(c *change) error { return f(string(c.key), c.value) })
+		return v.counting(r, func(key string, c *change) error { return f(key, c.value) })
 	})
 }
 
@@ -111,29 +105,32 @@ func (v *valueLog) apply(r record) error {
 			return &integrityError{subject: v.stream, revision: r.first, err: err}
 		}
 		at = c.end
-		v.live -= int(v.places[string(c.key)].size)
 		if c.removed {
-			delete(v.places, string(c.key))
+			v.live -= int(v.places.remove(c.key))
 			continue
 		}
-		v.places[string(c.key)] = valuePosition{r.first, uint32(c.at), uint32(c.size())}
+		p := v.places.of(c.key)
+		v.live -= int(p.size)
+		p.record, p.at, p.size = r.first, uint32(c.at), uint32(c.size())
 		v.live += c.size()
 	}
 	return nil
 }
 
-// counting calls f for the changes of a record that no later one overtook.
-func (v *valueLog) counting(r record, f func(*change) error) error {
+// counting calls f for the changes of a record that no later one overtook, with the key as it
+// is kept anyway.
+func (v *valueLog) counting(r record, f func(key string, c *change) error) error {
 	for at := 0; at < len(r.body); {
 		c, err := changeAt(r.body, at)
 		if err != nil {
 			return err
 		}
 		at = c.end
-		if p, ok := v.places[string(c.key)]; !ok || p.record != r.first || p.at != uint32(c.at) {
+		p := v.places.find(c.key)
+		if p == nil || p.record != r.first || p.at != uint32(c.at) {
 			continue
 		}
-		if err := f(&c); err != nil {
+		if err := f(p.key, &c); err != nil {
 			return err
 		}
 	}
@@ -145,7 +142,7 @@ func (v *valueLog) counting(r record, f func(*change) error) error {
 func (v *valueLog) carry(body []byte, bytes int) (_ []byte, records int) {
 	for bytes > 0 && records < len(v.oldest) {
 		r := v.oldest[records]
-		_ = v.counting(r, func(c *change) error { // was checked when the log was loaded
+		_ = v.counting(r, func(_ string, c *change) error { // was checked when the log was loaded
 			body = append(body, r.body[c.at:c.end]...)
 			return nil
 		})
