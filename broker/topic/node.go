@@ -2,7 +2,6 @@ package topic
 
 import (
 	"iter"
-	"maps"
 	"strings"
 )
 
@@ -10,19 +9,20 @@ import (
 // at most two nodes for a value, however many levels lead to it. Wildcards are
 // kept like any other level: their spelling can't stand in a name.
 type node[V any] struct {
-	path  string              // its levels, separated by slashes; means nothing in a root
-	only  *node[V]            // the one child
-	many  map[string]*node[V] // or the children, of which there are several, by first level
+	path  string       // its levels, separated by slashes; means nothing in a root
+	only  *node[V]     // the one child
+	many  *branches[V] // or the children, of which there are several
 	value V
-	here  bool // value is set
+	here  bool   // value is set
+	hash  uint32 // of its first level, among branches
 }
 
 // child returns the child whose first level this is, or nil.
 func (n *node[V]) child(level string) *node[V] {
 	if n.many != nil {
-		return n.many[level]
+		return n.many.get(level)
 	}
-	if n.only != nil && n.only.first() == level {
+	if n.only != nil && n.only.begins(level) {
 		return n.only
 	}
 	return nil
@@ -33,10 +33,16 @@ func (n *node[V]) first() string {
 	return level
 }
 
+// begins reports whether this is its first level.
+func (n *node[V]) begins(level string) bool {
+	rest, ok := strings.CutPrefix(n.path, level)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
 // children yields all children, in any order.
 func (n *node[V]) children() iter.Seq[*node[V]] {
 	if n.many != nil {
-		return maps.Values(n.many)
+		return n.many.all()
 	}
 	return func(yield func(*node[V]) bool) {
 		if n.only != nil {
@@ -47,15 +53,15 @@ func (n *node[V]) children() iter.Seq[*node[V]] {
 
 // adopt makes c a child of n, in place of the one with the same first level.
 func (n *node[V]) adopt(c *node[V]) {
-	level := c.first()
 	switch {
 	case n.many != nil:
-		delete(n.many, level) // the key is a part of the old one's path
-		n.many[level] = c
-	case n.only == nil || n.only.first() == level:
+		n.many.put(c)
+	case n.only == nil || n.only.begins(c.first()):
 		n.only = c
 	default:
-		n.many = map[string]*node[V]{n.only.first(): n.only, level: c}
+		n.many = new(branches[V])
+		n.many.put(n.only)
+		n.many.put(c)
 		n.only = nil
 	}
 }
@@ -66,9 +72,9 @@ func (n *node[V]) disown(c *node[V]) {
 		n.only = nil
 		return
 	}
-	delete(n.many, c.first())
-	if len(n.many) == 1 {
-		for _, left := range n.many {
+	n.many.remove(c.first())
+	if n.many.count == 1 {
+		for left := range n.many.all() {
 			n.only = left
 		}
 		n.many = nil
@@ -96,14 +102,14 @@ func (n *node[V]) get(path string) (v V, ok bool) {
 	}
 }
 
-// set gives a path its value.
-func (n *node[V]) set(path string, v V) {
+// set gives a path its value. What it keeps of the path goes through keep: the caller's may
+// be a part of something large.
+func (n *node[V]) set(path string, v V, keep func(string) string) {
 	for {
 		level, _, _ := strings.Cut(path, "/")
 		child := n.child(level)
 		if child == nil {
-			// A copy: the caller's may be part of something large.
-			n.adopt(&node[V]{path: strings.Clone(path), value: v, here: true})
+			n.adopt(&node[V]{path: keep(path), value: v, here: true})
 			return
 		}
 		common := commonLevels(child.path, path)

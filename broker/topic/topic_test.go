@@ -207,8 +207,8 @@ func (n *node[V]) count(t *rapid.T) int {
 		}
 		total += child.count(t)
 	}
-	if n.many != nil && len(n.many) < 2 {
-		t.Fatalf("a map for %d children", len(n.many))
+	if n.many != nil && n.many.count < 2 {
+		t.Fatalf("branches for %d children", n.many.count)
 	}
 	return total
 }

@@ -17,10 +17,13 @@ func (f *Filters[V]) Get(filter string) (v V, ok bool) { return f.root.get(filte
 func (f *Names[V]) Get(name string) (v V, ok bool) { return f.root.get(name) }
 
 // Set gives a filter its value.
-func (f *Filters[V]) Set(filter string, v V) { f.root.set(filter, v) }
+func (f *Filters[V]) Set(filter string, v V) { f.root.set(filter, v, strings.Clone) }
 
-// Set gives a name its value.
-func (f *Names[V]) Set(name string, v V) { f.root.set(name, v) }
+// Set gives a name its value. It refers to the name from then on, so that who keeps it
+// anyway, in the value, has it in memory once.
+func (f *Names[V]) Set(name string, v V) {
+	f.root.set(name, v, func(part string) string { return part })
+}
 
 // Delete removes a filter.
 func (f *Filters[V]) Delete(filter string) { f.root.remove(filter) }
@@ -85,6 +88,9 @@ func (n *node[V]) along(name string, yield func(V)) {
 		path, name = path2, name2
 	}
 }
+
+// All calls yield with the value of every name, until it returns false.
+func (f *Names[V]) All(yield func(V) bool) { f.root.below(false, yield) }
 
 // Covered calls yield with the value of every name the filter covers, until
 // it returns false.
