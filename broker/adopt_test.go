@@ -62,7 +62,7 @@ func TestAnAdoptedSessionGetsWhatComesForIt(t *testing.T) {
 			t.Fatalf("the sessions are %+v", all)
 		}
 		arrival := a.Arrive("peer", 7)
-		became, _, err := arrival.Deliver(encoded(n.Broker, message{topic: "t", qos: 2, payload: fmt.Append(nil, "adopted ", run), to: protocol.Everybody(protocol.DefaultSpace)}), nil, false)
+		became, _, err := arrival.Deliver(encoded(n.Broker, message{topic: "t", qos: 2, payload: fmt.Append(nil, "adopted ", run), to: everybody(protocol.DefaultSpace)}), nil, false)
 		if err != nil || became != Taken {
 			t.Fatal(became, err)
 		}
@@ -114,7 +114,7 @@ func TestAnAdoptedSessionThatMovesTakesNothingForItsGroup(t *testing.T) {
 		t.Fatal("it cannot be cut")
 	}
 	turn := newTurn(a).begin()
-	turn.use(&message{topic: "t", qos: 2, payload: []byte("late"), to: protocol.Everybody(protocol.DefaultSpace)})
+	turn.use(&message{topic: "t", qos: 2, payload: []byte("late"), to: everybody(protocol.DefaultSpace)})
 	if best, _ := turn.deliver(turn.routeOf("t")); best != missed {
 		t.Fatalf("the message is %v", best)
 	}

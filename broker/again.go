@@ -11,7 +11,7 @@ func (t *turn) know(from Mark) {
 	if t.origin.id == 0 {
 		from = wills
 	}
-	key := t.origin.key(SessionID{t.msg.to.Space(), t.msg.from})
+	key := t.origin.key(SessionID{t.msg.to.space, t.msg.from})
 	from.Offset = 0
 	t.known, t.before = t.b.origins.enter(key, &t.origin, from)
 	t.overtaken = t.known.overtakes(&t.origin)

@@ -19,7 +19,7 @@ const theGroup = 7
 func repeats(t *testing.T, n *node, o origin, only bool) (became Outcome, left int) {
 	t.Helper()
 	turn := newTurn(n.Broker).begin()
-	turn.use(&message{topic: "t", from: "speaker", payload: []byte("once"), qos: 2, to: protocol.Everybody(protocol.DefaultSpace)})
+	turn.use(&message{topic: "t", from: "speaker", payload: []byte("once"), qos: 2, to: everybody(protocol.DefaultSpace)})
 	turn.origin = o
 	encoded, _ := turn.encodeAway()
 	a := n.Arrive("peer", 7)
@@ -125,7 +125,7 @@ func TestAnOfferOfOnesOwnIsNotForAGroupThatHasIt(t *testing.T) {
 	became := Missed
 	turn := newTurn(n.Broker).begin()
 	turn.redeliver(&redelivery{
-		b: n.Broker, msg: &message{topic: "t", from: "speaker", payload: []byte("again"), qos: 2, to: protocol.Everybody(protocol.DefaultSpace)},
+		b: n.Broker, msg: &message{topic: "t", from: "speaker", payload: []byte("again"), qos: 2, to: everybody(protocol.DefaultSpace)},
 		qos: 2, id: theGroup, origin: o, receipt: toldTo(func(o Outcome) { became = o }),
 	})
 	turn.end()

@@ -61,12 +61,12 @@ func (t *turn) encodeAway() (_ []byte, ok bool) {
 		}
 	}
 	dst = binary.AppendUvarint(dst, uint64((left+int64(time.Millisecond)-1)/int64(time.Millisecond)))
-	if parties, ok := m.to.Parties(); ok {
+	if parties, ok := m.to.parties(); ok {
 		dst = append(dst, toParties)
 		for _, p := range parties {
 			dst = fields.AppendText(fields.AppendText(fields.AppendText(dst, p.Kind), p.Space), p.ID)
 		}
-	} else if space := m.to.Space(); space != "" {
+	} else if space := m.to.space; space != "" {
 		dst = fields.AppendText(append(dst, toSpace), space)
 	} else {
 		dst = append(dst, toAdministrators)
@@ -102,16 +102,17 @@ func (t *turn) decodeAway(encoded []byte) error {
 	left := r.Uvarint()
 	switch r.Byte() {
 	case toSpace:
-		m.to = protocol.Everybody(protocol.SpaceID(r.Bytes()))
+		m.to = everybody(protocol.SpaceID(r.Bytes()))
 	case toParties:
-		m.to = protocol.Either(party(&r), party(&r))
+		either := protocol.Either(party(&r), party(&r))
+		m.to = audienceOf(&either)
 	case toAdministrators:
-		m.to = protocol.Administrators()
+		m.to = administrators
 	}
 	name, from := r.Bytes(), r.Bytes()
 	m.props = r.Bytes()
 	m.payload = r.Left
-	if r.Bad || m.qos > 2 || f > 63 || f&hasOrigin != 0 && m.qos == 0 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
+	if r.Bad || m.qos > 2 || f > 63 || f&hasOrigin != 0 && m.qos == 0 || m.to.nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
 		return errRelayed
 	}
 	if err := t.props.DecodeProperties(m.props); err != nil {

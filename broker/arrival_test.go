@@ -49,7 +49,7 @@ func TestMarksOfPeersAreStoredWithWhatTheyCover(t *testing.T) {
 	for run := range 3 {
 		for i := range 40 {
 			offset += 100
-			arrives(t, n, offset, message{topic: "t", payload: fmt.Appendf(nil, "%d-%d", run, i), qos: 1, to: protocol.Everybody(protocol.DefaultSpace)})
+			arrives(t, n, offset, message{topic: "t", payload: fmt.Appendf(nil, "%d-%d", run, i), qos: 1, to: everybody(protocol.DefaultSpace)})
 		}
 		n.stop()
 		n = begin()
@@ -79,7 +79,7 @@ func TestNothingOfAnArrivalIsStoredBeforeItsMark(t *testing.T) {
 	p.subscribe("t", 1)
 	n.cut(p, "sleeper")
 	a := n.Arrive("peer", 7)
-	if _, _, err := a.Deliver(encoded(n.Broker, message{topic: "t", qos: 1, to: protocol.Everybody(protocol.DefaultSpace)}), nil, false); err != nil {
+	if _, _, err := a.Deliver(encoded(n.Broker, message{topic: "t", qos: 1, to: everybody(protocol.DefaultSpace)}), nil, false); err != nil {
 		t.Fatal(err)
 	}
 	before := n.journal.stored.Load()
@@ -121,7 +121,7 @@ func FuzzAway(f *testing.F) {
 	f.Cleanup(func() { _ = b.Close(context.Background()) })
 	party := protocol.Party{Kind: protocol.KindAgent, Space: "home", ID: "lamp"}
 	for _, to := range []protocol.Recipients{protocol.Everybody("home"), protocol.Only(party), protocol.Administrators()} {
-		f.Add(encoded(b, message{topic: "a/b", payload: []byte("x"), qos: 2, from: "c", to: to, props: []byte{byte(packet.ContentType), 0, 1, 'j'}}))
+		f.Add(encoded(b, message{topic: "a/b", payload: []byte("x"), qos: 2, from: "c", to: audienceOf(&to), props: []byte{byte(packet.ContentType), 0, 1, 'j'}}))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		turn := newTurn(b).begin()

@@ -335,7 +335,7 @@ func BenchmarkDeliverTo100(b *testing.B) {
 			var p packet.Properties
 			p.AddUser([]byte("room"), []byte("hall"))
 			p.AddUser([]byte("value"), []byte("26"))
-			m := message{topic: "x/y", payload: []byte("payload"), props: p.Append(nil), to: protocol.Everybody(protocol.DefaultSpace)}
+			m := message{topic: "x/y", payload: []byte("payload"), props: p.Append(nil), to: everybody(protocol.DefaultSpace)}
 			b.ReportAllocs()
 			for b.Loop() {
 				t.use(&m)

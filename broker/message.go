@@ -17,11 +17,11 @@ type message struct {
 	props   []byte // encoded, without message expiry, topic alias and subscription identifiers
 	qos     byte
 	retain  bool
-	expires int64               // steady time, 0 never
-	from    string              // id of the client that published it, "" for the bridge
-	to      protocol.Recipients // whose clients may get it
-	here    bool                // for nobody but clients of this bridge
-	owner   string              // party that had it retained, "" for the bridge and for messages not retained
+	here    bool     // for nobody but clients of this bridge
+	expires int64    // steady time, 0 never
+	from    string   // id of the client that published it, "" for the bridge
+	to      audience // whose clients may get it
+	owner   string   // party that had it retained, "" for the bridge and for messages not retained
 
 	number uint64 // of the publication, the same at all bridges; 0 where nobody needs one
 	id     uint64 // in the journal, 0 while it is not there
@@ -31,13 +31,17 @@ type message struct {
 // size is the weight of the message in queues, in bytes.
 func (m *message) size() int { return len(m.topic) + len(m.payload) + len(m.props) }
 
-// keep returns a copy that does not refer to the read buffer.
+// keep returns a copy that does not refer to the read buffer, nor to the turn.
 func (m *message) keep() *message {
 	k := *m
 	both := make([]byte, len(m.payload)+len(m.props))
 	n := copy(both, m.payload)
 	copy(both[n:], m.props)
 	k.payload, k.props = both[:n:n], both[n:]
+	if k.to.others != nil {
+		others := *k.to.others
+		k.to.others = &others
+	}
 	return &k
 }
 
@@ -130,7 +134,8 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 // loadOwn makes what the bridge itself publishes the turn's message.
 func (t *turn) loadOwn(to protocol.Recipients, in *protocol.Message) {
 	m := &t.msg
-	*m = message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: to, here: in.View}
+	t.to = to
+	*m = message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: audienceOf(&t.to), here: in.View}
 	t.fresh()
 	if in.Expiry > 0 {
 		m.expires = t.now + int64(in.Expiry)

@@ -232,7 +232,7 @@ func (x *index) hearsEvery(s *session, every bool) {
 // served reports whether the turn's message is at its goal: what the bridge says
 // to somebody, such as an answer, goes elsewhere only if nobody is here for it.
 func (t *turn) served(best deliveryResult) bool {
-	_, few := t.msg.to.Parties()
+	_, few := t.msg.to.parties()
 	return few && best == taken && t.msg.from == ""
 }
 
@@ -242,13 +242,13 @@ func (t *turn) away(r *route) *Away {
 	if m.here {
 		return nil
 	}
-	every := m.to.HasUnbounded()
-	if parties, ok := m.to.Parties(); ok && parties[0].Space != parties[1].Space {
+	every := m.to.hasUnbounded()
+	if parties, ok := m.to.parties(); ok && parties[0].Space != parties[1].Space {
 		return peers.Away(r.topic, every, parties[0].Space, parties[1].Space)
 	} else if ok {
 		return r.awayOf(peers, parties[0].Space, every)
 	}
-	return r.awayOf(peers, m.to.Space(), every)
+	return r.awayOf(peers, m.to.space, every)
 }
 
 func (r *route) awayOf(peers Peers, space protocol.SpaceID, every bool) *Away {

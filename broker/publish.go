@@ -6,7 +6,6 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/broker/topic"
-	"github.com/aibridge/aibridge/protocol"
 )
 
 // publish handles PUBLISH: check, judge, show to handlers, route, acknowledge.
@@ -163,7 +162,7 @@ func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
 // load makes the publish in t.pub the turn's message.
 func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
-	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: protocol.Everybody(c.session.owner.Space)}
+	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: everybody(c.session.owner.Space)}
 	t.fresh()
 	if p.QoS == 0 {
 		t.raw = whole

@@ -345,7 +345,8 @@ func TestPublishReachesHandlersAndCountsReceivers(t *testing.T) {
 func TestAMessageForAPartyIsNotForItsNamesakes(t *testing.T) {
 	lamp := protocol.Party{Kind: protocol.KindAgent, Space: "home", ID: "lamp"}
 	anna := protocol.Party{Kind: protocol.KindOperator, Space: "home", ID: "anna"}
-	m := &message{to: protocol.Either(anna, lamp)}
+	either := protocol.Either(anna, lamp)
+	m := &message{to: audienceOf(&either)}
 	for who, want := range map[protocol.Party]bool{
 		lamp: true,
 		anna: true,

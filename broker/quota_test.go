@@ -90,8 +90,8 @@ func TestNobodyHasMoreRetainedThanItMay(t *testing.T) {
 
 func TestWhoseARetainedMessageIsOutlivesTheProcess(t *testing.T) {
 	for _, owner := range []string{"", "lamp", "house/lamp"} {
-		m, err := parseMessage(appendMessage(nil, &message{topic: "t", payload: []byte("p"), retain: true, owner: owner, to: protocol.Everybody("house")}, 0))
-		if err != nil || m.owner != owner || m.to != protocol.Everybody("house") || string(m.payload) != "p" {
+		m, err := parseMessage(appendMessage(nil, &message{topic: "t", payload: []byte("p"), retain: true, owner: owner, to: everybody("house")}, 0))
+		if err != nil || m.owner != owner || m.to != everybody("house") || string(m.payload) != "p" {
 			t.Errorf("%q: %+v, %v", owner, m, err)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/fields"
@@ -212,10 +212,18 @@ func (t *turn) recordAgain(m *message) {
 }
 
 func keyOfRetained(m *message) string {
-	if space := m.to.Space(); space != "" {
+	if space := m.to.space; space != "" {
 		return keyRetained + string(space) + "\x00" + m.topic // NUL is in neither
 	}
 	return keyRetained + m.topic
+}
+
+// topicOfRetained is the topic in a key of keyOfRetained.
+func topicOfRetained(key string) string {
+	if _, name, ok := strings.Cut(key, "\x00"); ok {
+		return name
+	}
+	return strings.TrimPrefix(key, keyRetained)
 }
 
 // recordOwed stores that a session is owed p, under a packet identifier if it
@@ -355,7 +363,7 @@ func flags(qos byte, retain bool) byte {
 // appendMessage encodes a message that expires at a time of the calendar.
 func appendMessage(dst []byte, m *message, expires int64) []byte {
 	f := flags(m.qos, m.retain)
-	space := m.to.Space()
+	space := m.to.space
 	if space != "" {
 		f |= hasSpace
 	}
@@ -388,23 +396,46 @@ var errRecord = errors.New("broker: journal record is damaged")
 
 // parseMessage decodes what appendMessage wrote, into memory of its own. When
 // it expires is told by the calendar.
-func parseMessage(b []byte) (*message, error) {
+func parseMessage(b []byte) (*message, error) { return new(messageParser).message(b, "") }
+
+// A messageParser decodes many messages, which share the strings that are likely to be the same.
+type messageParser struct{ texts map[string]string }
+
+// message is parseMessage, where the topic may be known, as a string that is kept anyway.
+func (p *messageParser) message(b []byte, name string) (*message, error) {
 	r := fields.Of(b)
 	f := r.Byte()
-	m := &message{qos: f & 3, retain: f&4 != 0, expires: r.Varint()}
-	m.topic, m.from = string(r.Bytes()), string(r.Bytes())
-	m.props = slices.Clone(r.Bytes())
+	m := message{qos: f & 3, retain: f&4 != 0, expires: r.Varint(), topic: name}
+	if is := r.Bytes(); string(is) != name {
+		m.topic = string(is)
+	}
+	m.from = p.text(r.Bytes())
+	m.props = r.Bytes()
 	if f&hasSpace != 0 {
-		m.to = protocol.Everybody(protocol.SpaceID(r.Bytes()))
+		m.to = everybody(protocol.SpaceID(p.text(r.Bytes())))
 	}
 	if f&hasOwner != 0 {
-		m.owner = string(r.Bytes())
+		m.owner = p.text(r.Bytes())
 	}
-	m.payload = slices.Clone(r.Left)
+	m.payload = r.Left
 	if r.Bad {
 		return nil, errRecord
 	}
-	return m, nil
+	return m.keep(), nil
+}
+
+// text is a string of these bytes.
+func (p *messageParser) text(b []byte) string {
+	const most = 4096
+	if s, ok := p.texts[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if p.texts == nil || len(p.texts) >= most {
+		p.texts = make(map[string]string)
+	}
+	p.texts[s] = s
+	return s
 }
 
 func seconds(n uint32) int64 { return int64(n) * int64(time.Second) }

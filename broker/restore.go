@@ -24,6 +24,7 @@ type restorer struct {
 	earlier  []earlierRetained        // what clients retained while this bridge worked alone
 	owedEver int                      // how often the log says that something is owed for the first time
 	known    []*known                 // publications that may be repeated
+	parser   messageParser
 }
 
 // A restoredSession is a session while its records are replayed. Each record
@@ -104,12 +105,12 @@ func (r *restorer) migrate() {
 	}
 	for _, m := range r.homeless {
 		if r.isShared(m) {
-			m.to = protocol.Everybody(protocol.DefaultSpace)
+			m.to = everybody(protocol.DefaultSpace)
 			r.earlier = append(r.earlier, earlierRetained{keyRetained + m.topic, m})
 			continue
 		}
 		r.b.journal.put(t, keyRetained+m.topic, nil)
-		m.to = protocol.Everybody(protocol.DefaultSpace)
+		m.to = everybody(protocol.DefaultSpace)
 		if !r.b.retained.has(m) {
 			r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes}, t.recordRetained)
 		}
@@ -120,13 +121,13 @@ func (r *restorer) migrate() {
 func (r *restorer) keyed(key string, value []byte) error {
 	switch {
 	case strings.HasPrefix(key, keyRetained):
-		m, err := parseMessage(value)
+		m, err := r.parser.message(value, topicOfRetained(key))
 		if err != nil {
 			return fmt.Errorf("retained message %q: %w", key[len(keyRetained):], err)
 		}
 		m.expires = r.b.fromStore(m.expires, forever)
 		m.here = r.b.shared != nil // or it would not be in the journal
-		if m.to.Nobody() {
+		if m.to.nobody() {
 			r.homeless = append(r.homeless, m)
 			return nil
 		}
@@ -231,7 +232,7 @@ func (r *restorer) one(in *fields.Reader) error {
 	kind := in.Byte()
 	if kind == recMessage {
 		id := in.Uvarint()
-		m, err := parseMessage(in.Bytes())
+		m, err := r.parser.message(in.Bytes(), "")
 		if err != nil {
 			return err
 		}

@@ -45,8 +45,17 @@ func (g belongings) within(most Holdings) (what Holding, ok bool) {
 // A retainedSpace has the retained messages of one space, or those that are for
 // administrators.
 type retainedSpace struct {
-	exact map[string]*message
 	tree  topic.Names[*message]
+	count int // of the messages in it
+}
+
+// at is the message of a topic, nil if there is none.
+func (on *retainedSpace) at(name string) *message {
+	if on == nil {
+		return nil
+	}
+	m, _ := on.tree.Get(name)
+	return m
 }
 
 // retainLimits bound retained messages: the bytes of all, and those the owner and
@@ -82,11 +91,8 @@ func (r *retained) setUnless(against func() bool, m *message, most retainLimits)
 }
 
 func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose fullness) {
-	on := r.bySpace[m.to.Space()]
-	var old *message
-	if on != nil {
-		old = on.exact[m.topic]
-	}
+	on := r.bySpace[m.to.space]
+	old := on.at(m.topic)
 	if len(m.payload) == 0 {
 		if old != nil {
 			r.remove(on, old)
@@ -104,16 +110,18 @@ func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose
 		r.owners, r.spaces = make(map[string]belongings), make(map[protocol.SpaceID]belongings)
 	}
 	if on == nil {
-		on = &retainedSpace{exact: make(map[string]*message)}
-		r.bySpace[m.to.Space()] = on
+		on = new(retainedSpace)
+		r.bySpace[m.to.space] = on
 	}
 	r.count++
 	r.bytes += m.size()
-	on.exact[m.topic] = m
+	if old == nil {
+		on.count++
+	}
 	on.tree.Set(m.topic, m)
 	if m.owner != "" {
 		r.owners[m.owner] = r.owners[m.owner].with(m)
-		r.spaces[m.to.Space()] = r.spaces[m.to.Space()].with(m)
+		r.spaces[m.to.space] = r.spaces[m.to.space].with(m)
 	}
 	return 0, hasRoom
 }
@@ -121,7 +129,7 @@ func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose
 // room says whether m may be kept in place of old, which may be nil. What takes
 // no more than before always may.
 func (r *retained) room(m, old *message, most retainLimits) (what Holding, whose fullness) {
-	own, space, all := r.owners[m.owner].with(m), r.spaces[m.to.Space()].with(m), r.bytes+m.size()
+	own, space, all := r.owners[m.owner].with(m), r.spaces[m.to.space].with(m), r.bytes+m.size()
 	if old != nil {
 		all -= old.size()
 		if old.owner != "" {
@@ -150,25 +158,22 @@ func (r *retained) room(m, old *message, most retainLimits) (what Holding, whose
 func (r *retained) has(m *message) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	on := r.bySpace[m.to.Space()]
-	return on != nil && on.exact[m.topic] != nil
+	return r.bySpace[m.to.space].at(m.topic) != nil
 }
 
 // isLast reports whether it is this message that is retained on its topic.
 func (r *retained) isLast(m *message) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	on := r.bySpace[m.to.Space()]
-	return on != nil && on.exact[m.topic] == m
+	return r.bySpace[m.to.space].at(m.topic) == m
 }
 
 // remove takes a message out of its space, which goes with the last one.
 func (r *retained) remove(on *retainedSpace, m *message) {
 	r.uncount(m)
-	delete(on.exact, m.topic)
 	on.tree.Delete(m.topic)
-	if len(on.exact) == 0 {
-		delete(r.bySpace, m.to.Space())
+	if on.count--; on.count == 0 {
+		delete(r.bySpace, m.to.space)
 	}
 }
 
@@ -182,8 +187,8 @@ func (r *retained) uncount(m *message) {
 	if r.owners[m.owner] = r.owners[m.owner].without(m); r.owners[m.owner].messages <= 0 {
 		delete(r.owners, m.owner)
 	}
-	if r.spaces[m.to.Space()] = r.spaces[m.to.Space()].without(m); r.spaces[m.to.Space()].messages <= 0 {
-		delete(r.spaces, m.to.Space())
+	if r.spaces[m.to.space] = r.spaces[m.to.space].without(m); r.spaces[m.to.space].messages <= 0 {
+		delete(r.spaces, m.to.space)
 	}
 }
 
@@ -220,7 +225,7 @@ func (on *retainedSpace) covered(found []*message, filter string, now int64) []*
 	}
 	if topic.HasWildcard(filter) {
 		on.tree.Covered(filter, take)
-	} else if m := on.exact[filter]; m != nil {
+	} else if m := on.at(filter); m != nil {
 		take(m)
 	}
 	return found
@@ -238,11 +243,16 @@ func (r *retained) expire(now int64, record func(*message)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, on := range r.bySpace {
-		for _, m := range on.exact {
+		var over []*message
+		on.tree.All(func(m *message) bool {
 			if _, ok := m.left(now); !ok {
-				r.remove(on, m)
-				record(&message{topic: m.topic, to: m.to, here: m.here})
+				over = append(over, m)
 			}
+			return true
+		})
+		for _, m := range over {
+			r.remove(on, m)
+			record(&message{topic: m.topic, to: m.to, here: m.here})
 		}
 	}
 }
@@ -252,11 +262,12 @@ func (r *retained) restamp(record func(*message)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, on := range r.bySpace {
-		for _, m := range on.exact {
+		on.tree.All(func(m *message) bool {
 			if m.expires != 0 {
 				record(m)
 			}
-		}
+			return true
+		})
 	}
 }
 

@@ -13,7 +13,7 @@ func (b *Broker) Retained(filter string) iter.Seq2[string, protocol.SpaceID] {
 	found := b.retained.covered(filter, b.clock.Steady())
 	return func(yield func(string, protocol.SpaceID) bool) {
 		for _, m := range found {
-			if !yield(m.topic, m.to.Space()) {
+			if !yield(m.topic, m.to.space) {
 				return
 			}
 		}

@@ -75,14 +75,14 @@ type pending struct {
 // hears reports whether a message may reach the session: messages of one
 // space is not heard in another, whatever the topics are called.
 func (s *session) hears(m *message) bool {
-	return m.to.Has(&s.owner) || m.to.HasUnbounded() && s.every.Load()
+	return m.to.has(&s.owner) || m.to.hasUnbounded() && s.every.Load()
 }
 
 // key names the session.
 func (s *session) key() SessionID { return SessionID{s.owner.Space, s.id} }
 
 // sent reports whether a message was published by the session's client.
-func (s *session) sent(m *message) bool { return s.id == m.from && s.owner.Space == m.to.Space() }
+func (s *session) sent(m *message) bool { return s.id == m.from && s.owner.Space == m.to.space }
 
 // is notes who the session's principal is by now; its mu is held.
 func (s *session) is(who *protocol.Principal) {

@@ -90,7 +90,7 @@ func newSharedRetained(b *Broker, log RetainedLog) *sharedRetained {
 // expected: values of the same batch would wait for ever.
 func (h *sharedRetained) fits(m *message) bool {
 	const numbers = 64 // the lengths of the parts, and when it expires
-	space := len(m.to.Space())
+	space := len(m.to.space)
 	key := len(keyRetained) + space + 1 + len(m.topic)
 	return key+m.size()+len(m.from)+space+len(m.owner)+numbers <= h.log.Largest()
 }
@@ -306,7 +306,7 @@ func (h *sharedRetained) parse(key string, value []byte) (*message, error) {
 		return nil, errRecord
 	}
 	if len(value) == 0 {
-		return &message{topic: topic, to: protocol.Everybody(protocol.SpaceID(space))}, nil
+		return &message{topic: topic, to: everybody(protocol.SpaceID(space))}, nil
 	}
 	m, err := parseMessage(value)
 	if err == nil {

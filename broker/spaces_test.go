@@ -135,7 +135,7 @@ func TestWhatWasRetainedForAnySpaceBelongsToTheDefaultOne(t *testing.T) {
 	for _, name := range []string{"old", "both"} {
 		values = append(values, KeyedValue{keyRetained + name, appendMessage(nil, &message{topic: name, payload: []byte(name), retain: true}, 0)})
 	}
-	newer := &message{topic: "both", payload: []byte("newer"), retain: true, to: protocol.Everybody(protocol.DefaultSpace)}
+	newer := &message{topic: "both", payload: []byte("newer"), retain: true, to: everybody(protocol.DefaultSpace)}
 	values = append(values, KeyedValue{keyRetained + "default\x00both", appendMessage(nil, newer, 0)})
 	if _, err := journal.Write(t.Context(), values, nil); err != nil {
 		t.Fatal(err)

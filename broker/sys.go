@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"strconv"
 	"time"
-
-	"github.com/aibridge/aibridge/protocol"
 )
 
 // publishSys publishes the broker's figures under $SYS/broker, retained,
@@ -40,7 +38,7 @@ func (b *Broker) sys(uptime int) {
 	defer b.putTurn(t)
 	t.own = true
 	put := func(name, value string) {
-		m := &message{topic: "$SYS/broker/" + name, payload: []byte(value), retain: true, to: protocol.Administrators(), here: true}
+		m := &message{topic: "$SYS/broker/" + name, payload: []byte(value), retain: true, to: administrators, here: true}
 		t.use(m)
 		b.retained.set(m, retainLimits{bytes: b.options.Limits.RetainedBytes}, func(*message) {})
 		t.deliver(t.route([]byte(m.topic)))

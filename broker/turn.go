@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/aibridge/aibridge/broker/condition"
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A turn is the scratch space of whoever reads, or publishes, and the list of
@@ -38,6 +39,7 @@ type turn struct {
 
 	// Of the message that is being routed.
 	msg      message
+	to       protocol.Recipients // of the message in hand, if it is the bridge's own
 	kept     *message
 	looked   bool                 // users are its user properties
 	users    condition.Properties // for conditions of subscriptions

@@ -1,7 +1,5 @@
 package broker
 
-import "github.com/aibridge/aibridge/protocol"
-
 // A will waits for its client to vanish.
 type will struct {
 	msg    *message
@@ -162,7 +160,7 @@ func (t *turn) publishWill(client *Client, w *will) {
 		return
 	}
 	m := *w.msg
-	m.to = protocol.Everybody(client.Principal().Home())
+	m.to = everybody(client.Principal().Home())
 	if w.life > 0 {
 		m.expires = t.now + seconds(w.life)
 	}

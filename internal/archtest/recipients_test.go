@@ -12,7 +12,8 @@ import (
 // Others would be nobody until somebody remembers to.
 var recipientsKept = map[string]string{
 	"commands/feed.event.to": "Published, which is told them",
-	"broker.message.to":      "load and loadOwn; a turn's message has been through one of them",
+	"broker.turn.to":         "loadOwn, which is told them; the audience of the turn's message refers to them",
+	"broker.audience.others": "audienceOf; a turn's message has been through load or loadOwn",
 }
 
 // TestRecipientsAreSaidWhereTheyAreMade finds recipients that are nobody because
