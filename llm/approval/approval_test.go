@@ -226,6 +226,36 @@ func TestACallThatEndsTakesItsQuestionBack(t *testing.T) {
 	}
 }
 
+// A confirming table says that a write was made after something else has happened, unless
+// its caller has not waited for that.
+type confirming struct {
+	*recordstest.Memory[Record]
+	first func()
+}
+
+func (c confirming) Create(ctx context.Context, id string, r *Record) (uint64, error) {
+	revision, err := c.Memory.Create(ctx, id, r)
+	if c.first(); ctx.Err() != nil {
+		return 0, protocol.Errorf(protocol.StoreUnavailable, "the store did not confirm the write, which may have happened")
+	}
+	return revision, err
+}
+
+func TestACallThatEndsWhileItsQuestionIsStoredTakesItBack(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	d := newDesk(t, func(o *Options) {
+		o.Approvals = confirming{o.Approvals.(*recordstest.Memory[Record]), cancel}
+	})
+	if err := <-d.gate(ctx, oven, heat(bot)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	for id, r := range d.table.All() {
+		if r.State != Withdrawn {
+			t.Errorf("%s is %s", id, r.State)
+		}
+	}
+}
+
 func TestWhoMayDecide(t *testing.T) {
 	d := newDesk(t)
 	passed := d.gate(t.Context(), oven, heat(alice))

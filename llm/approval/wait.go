@@ -56,7 +56,7 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 	changed := s.enter(r)
 	defer s.leave(r.ID)
 	step := s.happens(r, "approval.requested")
-	revision, err := s.opts.Approvals.Create(ctx, r.ID, r)
+	revision, err := s.create(ctx, r)
 	release()
 	if err != nil {
 		s.opts.Log.Warn("a call is denied, as its approval could not be stored", "tool", r.Tool, "error", err)
@@ -85,6 +85,14 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 			return err
 		}
 	}
+}
+
+// create stores an approval also if its call ends meanwhile: a write that is given up may
+// have been made, and nobody would take that approval back.
+func (s *Service) create(ctx context.Context, r *Record) (revision uint64, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	defer cancel()
+	return s.opts.Approvals.Create(ctx, r.ID, r)
 }
 
 // remembered is the time for which a denial holds for the same call in the same trace.
