@@ -7,8 +7,10 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -231,6 +233,41 @@ func TestWhatIsHeldIsInTheLogOnceItIsKept(t *testing.T) {
 	audit("at-once", false)
 	if !written("at-once") || !written("held-3") {
 		t.Error("an entry that is not held, or one before it, is not in the log")
+	}
+	shut(t, trail)
+}
+
+// TestWhatIsRecordedTogether tests that an entry is in the log when the call that
+// recorded it returns, and that goroutines which record at a time share writes. With one
+// processor each would otherwise have written its entry before the next one ran.
+func TestWhatIsRecordedTogether(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const many = 100
+	trail := openTrail(t, nil)
+	log := func() (all []byte, groups int) {
+		if err := trail.o.Local.Read(t.Context(), func(_ uint64, block []byte) error {
+			all = append(all, block...)
+			groups += len(decodeBlock(block).groups)
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		return all, groups
+	}
+	_, before := log()
+	var calls sync.WaitGroup
+	for i := range many {
+		calls.Go(func() {
+			id := fmt.Sprintf("together-%03d", i)
+			trail.RecordTogether(t.Context(), Entry{Event: "x.y", Code: OK, RequestID: id})
+			if all, _ := log(); !bytes.Contains(all, []byte(id)) {
+				t.Errorf("%s is not in the log although it was recorded", id)
+			}
+		})
+	}
+	calls.Wait()
+	if _, after := log(); after-before > many/4 {
+		t.Errorf("%d entries were written %d times", many, after-before)
 	}
 	shut(t, trail)
 }
