@@ -18,7 +18,7 @@ import (
 // between messages at a pace; where they look short and are not, trying is put off for
 // twice as many.
 type polling struct {
-	never bool // no processor is left for others meanwhile
+	spare func() bool // a processor is left for others meanwhile
 
 	on    bool
 	short int           // waits in a row that might have been polled
@@ -37,10 +37,14 @@ const (
 	pollMean  = 8                      // waits that the mean goes by
 )
 
-// newPolling is for one of several readers.
-func newPolling(readers int) polling {
-	return polling{never: runtime.GOMAXPROCS(0) <= readers, need: pollFrom}
+// newPolling is for one of several readers. The runtime is asked again and again, since
+// it follows the limit of the container, which may change.
+func newPolling(readers int, processors func() int) polling {
+	return polling{spare: func() bool { return processors() > readers }, need: pollFrom}
 }
+
+// processors is the number of threads that run goroutines at a time.
+func processors() int { return runtime.GOMAXPROCS(0) }
 
 // note learns from a wait and the number of sockets that were ready then.
 func (p *polling) note(took time.Duration, ready int) {
@@ -48,14 +52,13 @@ func (p *polling) note(took time.Duration, ready int) {
 		took = max(took, 2*pollTime)
 	}
 	switch {
-	case p.never:
 	case p.on:
 		p.judge(took)
 	case took > pollTime:
 		p.short = 0
 	default:
 		if p.short++; p.short >= p.need {
-			p.on, p.tried, p.mean = true, 0, 0
+			p.on, p.short, p.tried, p.mean = p.spare(), 0, 0, 0
 		}
 	}
 }
@@ -66,7 +69,8 @@ func (p *polling) judge(took time.Duration) {
 		p.need = pollFrom
 	}
 	p.mean += (min(took, 2*pollTime) - p.mean) / pollMean
-	if p.mean <= pollPays && took < 10*pollTime {
+	pays := p.mean <= pollPays && took < 10*pollTime
+	if pays && (p.tried%pollProof != 0 || p.spare()) {
 		return
 	}
 	p.on, p.short = false, 0

@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// freely is a polling with processors left for others.
+func freely() polling { return newPolling(1, func() int { return 2 }) }
+
 // waits has a polling learn from n waits of the same time.
 func (p *polling) waits(n int, took time.Duration) {
 	for range n {
@@ -15,7 +18,7 @@ func (p *polling) waits(n int, took time.Duration) {
 }
 
 func TestPollingBeginsAfterShortWaitsInARow(t *testing.T) {
-	p := polling{need: pollFrom}
+	p := freely()
 	p.waits(pollFrom-1, pollTime)
 	p.note(pollTime+1, 1)
 	p.waits(pollFrom-1, 0)
@@ -28,7 +31,7 @@ func TestPollingBeginsAfterShortWaitsInARow(t *testing.T) {
 }
 
 func TestPollingGoesOnWhileItPays(t *testing.T) {
-	p := polling{need: pollFrom}
+	p := freely()
 	p.waits(10*pollProof, pollPays/2)
 	p.note(pollTime, 1) // late once, as a client is now and then
 	p.waits(pollMean, pollPays/2)
@@ -46,7 +49,7 @@ func TestPollingGoesOnWhileItPays(t *testing.T) {
 // TestPollingIsLeftWhereItDoesNotPay tests that messages at a pace, just close enough to
 // be polled, are polled for a vanishing part of the time.
 func TestPollingIsLeftWhereItDoesNotPay(t *testing.T) {
-	p := polling{need: pollFrom}
+	p := freely()
 	const all = 1_000_000
 	polled := 0
 	for range all {
@@ -64,7 +67,7 @@ func TestPollingIsLeftWhereItDoesNotPay(t *testing.T) {
 }
 
 func TestCrowdsAreNotPolledFor(t *testing.T) {
-	p := polling{need: pollFrom}
+	p := freely()
 	for range pollLast {
 		if p.note(0, pollFew+1); p.on {
 			t.Fatal("it polls")
@@ -80,9 +83,33 @@ func TestCrowdsAreNotPolledFor(t *testing.T) {
 }
 
 func TestNoPollingWithoutAProcessorForOthers(t *testing.T) {
-	p := newPolling(1 << 20)
+	has := 1
+	p := newPolling(1, func() int { return has })
 	if p.waits(pollLast, 0); p.on {
 		t.Error("it polls")
+	}
+	has = 2 // as the limit of a container is raised while it runs
+	if p.waits(pollLast, 0); !p.on {
+		t.Error("it does not poll although there is a processor for others now")
+	}
+	has = 1
+	if p.waits(2*pollProof, 0); p.on {
+		t.Error("it polls on although no processor is left for others")
+	}
+}
+
+// TestACrowdIsMoreThanTheProcessorsOfTheMoment tests that the number of processors is
+// asked for when it counts.
+func TestACrowdIsMoreThanTheProcessorsOfTheMoment(t *testing.T) {
+	var wait, has int
+	crowd := crowded(func() int { return wait }, 2, func() int { return has })
+	for _, test := range []struct {
+		wait, has int
+		want      bool
+	}{{2, 4, false}, {3, 4, true}, {3, 8, false}, {1, 2, true}, {0, 1, false}} {
+		if wait, has = test.wait, test.has; crowd() != test.want {
+			t.Errorf("%d wait and there are %d processors: %t", wait, has, !test.want)
+		}
 	}
 }
 
@@ -91,7 +118,7 @@ func TestNoPollingWithoutAProcessorForOthers(t *testing.T) {
 func TestAPollingWaitEnds(t *testing.T) {
 	r := newRung(t)
 	defer r.end()
-	poll := func() { r.polling = polling{need: 1, on: true} }
+	poll := func() { r.polling = polling{need: 1, on: true, spare: func() bool { return true }} }
 	r.ring()
 	poll()
 	r.wants(1, -1)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -97,10 +96,10 @@ func (rs *readers) start(b *Broker, n int) error {
 		return nil
 	}
 	if n == 0 {
-		n = max(1, runtime.GOMAXPROCS(0)/2)
+		n = max(1, processors()/2)
 	}
 	for range n {
-		r, err := newReader(b, wait{crowded: crowded(b.options.Awaiting, n), polling: newPolling(n)})
+		r, err := newReader(b, wait{crowded: crowded(b.options.Awaiting, n, processors), polling: newPolling(n, processors)})
 		if err != nil {
 			rs.stop()
 			return fmt.Errorf("broker: %w", err)
@@ -113,13 +112,15 @@ func (rs *readers) start(b *Broker, n int) error {
 }
 
 // crowded reports whether more goroutines wait for what readers bring than there are
-// processors beside so many readers.
-func crowded(awaiting func() int, readers int) func() bool {
+// processors beside so many readers at that time.
+func crowded(awaiting func() int, readers int, processors func() int) func() bool {
 	if awaiting == nil {
 		return nil
 	}
-	others := runtime.GOMAXPROCS(0) - readers
-	return func() bool { return awaiting() > others }
+	return func() bool {
+		waiting := awaiting()
+		return waiting > 0 && waiting > processors()-readers // mostly none waits, and nothing is asked
+	}
 }
 
 func newReader(b *Broker, w wait) (*reader, error) {

@@ -30,7 +30,7 @@ func newRung(t *testing.T) *rung {
 		t.Fatal(err)
 	}
 	r := &rung{T: t, bell: bell, events: make([]unix.EpollEvent, 4)}
-	r.wait = wait{epfd: epfd, crowded: func() bool { return r.crowd }}
+	r.wait = wait{epfd: epfd, crowded: func() bool { return r.crowd }, polling: freely()}
 	r.begin()
 	t.Cleanup(func() { _, _ = unix.Close(epfd), unix.Close(bell) })
 	return r
