@@ -22,8 +22,9 @@
 // not take is then copied, and written when the socket is ready again.
 //
 // A handler may tell that the client is about to be sent more, as a caller is. Then
-// the acknowledgement of its QoS 1 publication waits for that, a millisecond or two
-// at most, and both leave with one system call (ride.go).
+// the acknowledgement of its QoS 1 publication waits for that, and both leave with one
+// system call: a millisecond or two at most, or 16 while the reader always has something
+// to do, since what it waits for is behind that (ride.go).
 //
 // # Locks
 //

@@ -88,7 +88,9 @@ func (w *wait) sleep(events []unix.EpollEvent, most int) (n int, err error) {
 	if n == 0 && err == nil {
 		n, err = unix.EpollWait(w.epfd, events, most)
 	}
-	w.polling.note(time.Since(began), n)
+	took := time.Since(began)
+	w.idle += took
+	w.polling.note(took, n)
 	return n, err
 }
 

@@ -240,7 +240,7 @@ func (r *reader) patience() int {
 // turn serves n ready sockets.
 func (r *reader) turn(n int) {
 	r.sort(r.events[:n])
-	r.t.begin()
+	r.t.begin().idle = r.wait.idle
 	r.passed.begin()
 	r.b.flusher.enter(r.t.now)
 	defer r.b.flusher.leave()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
 )
@@ -63,7 +64,7 @@ func TestAcknowledgementsLeaveWithTheNextPacket(t *testing.T) {
 	if len(out.writes) != 1 || !bytes.Equal(out.writes[0], bytes.Join([][]byte{first, second, ping}, nil)) {
 		t.Fatalf("%x", out.writes)
 	}
-	turn.now += int64(rideTime)
+	turn.idle += rideTime
 	turn.dismount()
 	turn.end()
 	if len(out.writes) != 1 || len(turn.riders) != 0 || c.walks != 0 {
@@ -81,7 +82,7 @@ func TestAcknowledgementsDoNotWaitLong(t *testing.T) {
 	if len(out.writes) != 0 || len(turn.riders) != 1 {
 		t.Fatalf("%x is written, %d ride", out.writes, len(turn.riders))
 	}
-	turn.now += int64(rideTime)
+	turn.now, turn.idle = turn.now+int64(rideTime), turn.idle+rideTime
 	turn.dismount()
 	turn.end()
 	if len(out.writes) != 1 || len(turn.riders) != 0 {
@@ -98,6 +99,40 @@ func TestAcknowledgementsDoNotWaitLong(t *testing.T) {
 	turn.end()
 	if len(out.writes) != walks+1 {
 		t.Fatalf("%x", out.writes)
+	}
+}
+
+// TestAcknowledgementsOfABusyReaderWaitLonger: the packet is behind what the reader does.
+func TestAcknowledgementsOfABusyReaderWaitLonger(t *testing.T) {
+	turn, c, out := riding(t)
+	later := func(d time.Duration) {
+		turn.now += int64(d)
+		turn.dismount()
+		turn.end()
+	}
+	turn.acknowledges(c, 1)
+	later(0)
+	if later(longestRide - 1); len(out.writes) != 0 || len(turn.riders) != 1 {
+		t.Fatalf("%x is written, %d ride", out.writes, len(turn.riders))
+	}
+	if later(1); len(out.writes) != 1 || len(turn.riders) != 0 || c.walks != walks {
+		t.Fatalf("%x is written, %d ride, %d walks", out.writes, len(turn.riders), c.walks)
+	}
+}
+
+// TestRidersThatHaveLeftAreForgotten: they are not looked after for longer than others.
+func TestRidersThatHaveLeftAreForgotten(t *testing.T) {
+	turn, c, _ := riding(t)
+	for range 3 {
+		turn.acknowledges(c, 1)
+		turn.end()
+		c.add(turn, []byte{0xD0, 0})
+		turn.dismount()
+		turn.end()
+		turn.now++
+	}
+	if len(turn.riders) != 0 {
+		t.Fatalf("%d ride", len(turn.riders))
 	}
 }
 

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/aibridge/aibridge/broker/condition"
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/protocol"
@@ -63,6 +65,7 @@ type turn struct {
 	patient     int               // bytes of them that may wait for a packet to leave with
 	riders      []rider           // connections whose acknowledgements do, in the order they came
 	rides       bool              // a reader's, which looks after those
+	idle        time.Duration     // the time that the reader has waited until this turn
 
 	resettle []*conn // whose acknowledgements may go now
 

@@ -22,6 +22,7 @@ type wait struct {
 	crowded func() bool // nil if it never is
 
 	polling polling
+	idle    time.Duration // waited until now, at least the waits that had an end
 
 	score  int      // above 0 for waits at which it was lately
 	parked *os.File // the epoll descriptor in the care of Go's poller, nil with a thread of its own
@@ -107,7 +108,9 @@ func (w *wait) park(events []unix.EpollEvent, most int) (n int, err error) {
 	if most >= 0 || w.timed {
 		var until time.Time
 		if w.timed = most >= 0; w.timed {
-			until = time.Now().Add(time.Duration(most) * time.Millisecond)
+			began := time.Now()
+			defer func() { w.idle += time.Since(began) }()
+			until = began.Add(time.Duration(most) * time.Millisecond)
 		}
 		_ = w.parked.SetReadDeadline(until)
 	}
