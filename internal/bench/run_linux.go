@@ -186,7 +186,7 @@ func (t *target) at(hears bool, index int) netip.AddrPort {
 func (r *rig) dialAt(l *loop, address netip.AddrPort, clientID, filter string, role role) (*conn, error) {
 	d := dialling{
 		address: address, version: r.target.version, clientID: clientID,
-		filter: filter, qos: r.scenario.QoS, over: r.scenario.Over,
+		filter: filter, qos: r.scenario.QoS, over: r.scenario.Over, silent: r.scenario.Shape == Idle,
 	}
 	if d.over.isWeb() {
 		d.over = OverTCP // of the agent
