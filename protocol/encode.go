@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Append appends the request as JSON to dst. Params and Extension are copied
@@ -224,9 +225,10 @@ const hexDigits = "0123456789abcdef"
 // is; bytes that are not UTF-8 become U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
+	text := unsafe.Slice(unsafe.StringData(s), len(s)) // for run, which only reads it
 	start := 0
 	for i := 0; ; {
-		if i += run([]byte(s[i:]), tops); i == len(s) { // the conversion copies nothing
+		if i += run(text[i:], tops); i == len(s) {
 			break
 		}
 		c := s[i]

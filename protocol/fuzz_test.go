@@ -89,6 +89,30 @@ func FuzzCheckJSON(f *testing.F) {
 	})
 }
 
+// FuzzPlain compares the steps in which strings are looked at with a look at each byte.
+func FuzzPlain(f *testing.F) {
+	for _, n := range []int{0, 7, 8, 15, 16, 31, 32, 33, 48, 63, 100} {
+		f.Add([]byte(strings.Repeat("x", n)), 0)
+		f.Add([]byte(strings.Repeat("x", n)+"\""), 3)
+		f.Add([]byte(strings.Repeat("é", n)+"\x1f\xff"), 5)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, from int) {
+		text = text[min(max(from, 0), len(text)):] // at any address
+		want := bytes.IndexFunc(text, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' })
+		if want < 0 {
+			want = len(text)
+		}
+		if got := protocol.Plain(text); got != want {
+			t.Fatalf("%q: %d, want %d", text, got, want)
+		}
+		if s := string(text); utf8.ValidString(s) {
+			if got, want := string(protocol.AppendString(nil, s)), string(written(text)); got != want && !strings.ContainsAny(s, "\u2028\u2029\u007f") {
+				t.Fatalf("written %s, want %s", got, want)
+			}
+		}
+	})
+}
+
 func FuzzDecodeRequest(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

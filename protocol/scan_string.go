@@ -12,12 +12,14 @@ func (s *scanner) str() (span, bool) {
 	data, i := s.data, s.pos+1
 	v := span{start: int32(i), kind: kindString}
 	for {
-		for i+8 <= len(data) {
+		if i+shortText <= len(data) {
 			if special := specials(binary.LittleEndian.Uint64(data[i:])); special != 0 {
-				i += bits.TrailingZeros64(special) / 8
-				break
+				i += first(special)
+			} else if special := specials(binary.LittleEndian.Uint64(data[i+8:])); special != 0 {
+				i += 8 + first(special)
+			} else {
+				i += shortText + run(data[i+shortText:], tops)
 			}
-			i += 8
 		}
 		if i >= len(data) {
 			return v, s.fail(len(data), "ends within a string")
@@ -48,6 +50,10 @@ func (s *scanner) str() (span, bool) {
 	}
 }
 
+// shortText is the length up to which most strings are, in bytes: looking at two words takes
+// less than calling run.
+const shortText = 16
+
 // specials marks, by the top bit of its byte, the first of eight bytes that a
 // string does not simply pass over: a quote, a backslash, a control character
 // or one that is not ASCII. Bytes above the first may be marked wrongly.
@@ -57,36 +63,48 @@ func specials(w uint64) uint64 {
 
 // breaks is specials without those that are not ASCII.
 func breaks(w uint64) uint64 {
-	quote, slash := w^(ones*'"'), w^(ones*'\\')
-	return ((w-blanks)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+	flipped, slash := w^quoteFlip, w^(ones*'\\')
+	return ((flipped-flippedLeast)&^flipped | (slash-ones)&^slash) & tops
 }
 
 const (
 	ones   = 0x0101010101010101
 	tops   = ones << 7
 	blanks = ones * ' '
+
+	// Control characters are the bytes below a blank. With one bit turned the quote stands
+	// just behind them, so that one comparison finds both.
+	quoteFlip    = ones * ('"' ^ ' ')
+	flippedLeast = ones * (' ' + 1)
 )
 
 // Plain is the number of bytes at the start of a text that stand in a JSON string as they
 // are: up to the first that is a quote, a backslash or a control character.
 func Plain(text []byte) int { return run(text, 0) }
 
-// run is Plain, up to the first byte at most that has a bit of the mask.
-func run(text []byte, mask uint64) int {
-	i := 0
-	for ; i+8 <= len(text); i += 8 {
+// narrow is run, eight bytes at a time. The last eight are looked at once more with some
+// before them, in which there is nothing to be found.
+func narrow(text []byte, mask uint64) int {
+	n := len(text)
+	if n < 8 {
+		w := uint64(blanks)
+		for i := n - 1; i >= 0; i-- {
+			w = w<<8 | uint64(text[i])
+		}
+		return min(first(w&mask|breaks(w)), n)
+	}
+	for i := 0; i < n; i += 8 {
+		i = min(i, n-8)
 		w := binary.LittleEndian.Uint64(text[i:])
 		if marked := w&mask | breaks(w); marked != 0 {
-			return i + bits.TrailingZeros64(marked)/8
+			return i + first(marked)
 		}
 	}
-	for ; i < len(text); i++ {
-		if w := uint64(text[i]) | blanks&^0xFF; w&mask|breaks(w) != 0 {
-			break
-		}
-	}
-	return i
+	return n
 }
+
+// first is the place of the first byte that is marked by its top bit, 8 if none is.
+func first(marked uint64) int { return bits.TrailingZeros64(marked) / 8 }
 
 // escape returns the length of the escape at i, 0 for one that is wrong.
 func (s *scanner) escape(i int) int {

@@ -1,10 +1,13 @@
 package protocol_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -133,6 +136,44 @@ func TestPlainEndsWhereAStringDoes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEveryByteIsSeenAtEveryPlace has strings of many lengths with one byte of note in them,
+// wherever a step of the readers and the writer of strings may begin or end.
+func TestEveryByteIsSeenAtEveryPlace(t *testing.T) {
+	t.Parallel()
+	for size := 1; size <= 100; size++ {
+		text := bytes.Repeat([]byte("~"), size)
+		for at := range text {
+			for _, c := range []byte{0, 0x1f, ' ', '!', '"', '#', '[', '\\', ']', 0x7f, 0x80, 0xa0, 0xa1, 0xff} {
+				text[at] = c
+				want := size
+				if c < ' ' || c == '"' || c == '\\' {
+					want = at
+				}
+				if got := protocol.Plain(text); got != want {
+					t.Fatalf("plain of %q: %d, want %d", text, got, want)
+				}
+				quoted := `"` + string(text) + `"`
+				if err, good := protocol.CheckJSON([]byte(quoted), protocol.Limits{}), json.Valid([]byte(quoted)) && c < utf8.RuneSelf; (err == nil) != good {
+					t.Fatalf("%q: %v", quoted, err)
+				}
+				if got, want := protocol.AppendString(nil, string(text)), written(text); !bytes.Equal(got, want) {
+					t.Fatalf("written %s, want %s", got, want)
+				}
+			}
+			text[at] = '~'
+		}
+	}
+}
+
+// written is what AppendString makes of a text, as the standard library has it.
+func written(text []byte) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(string(text))
+	return bytes.TrimSpace(out.Bytes())
 }
 
 func TestAppendStringMakesNothingOfItsText(t *testing.T) {
