@@ -25,34 +25,66 @@ func abandonable(c *Call) bool { return c.command != nil && c.command.Abandonabl
 // await waits for the response to a request until ctx ends. Then it abandons the call
 // if abandon says so, and take gets the error of ctx.
 func (r *Router) await(ctx context.Context, in Inbound, take func(*protocol.Response), abandon func(*Call) bool) {
+	w := r.Begin(in, take)
+	select {
+	case <-w.Done():
+		w.End()
+	case <-ctx.Done():
+		w.leave(ctx.Err(), abandon)
+	}
+}
+
+// A Waiting is the wait of a caller for the response to a request. It ends once, by
+// [Waiting.End] or by [Waiting.Leave].
+type Waiting struct {
+	router *Router
+	call   *Call
+	waiter *waiter
+}
+
+// Begin submits a request for a caller that waits where it likes, and does not wait
+// itself. For take it is like [Router.Await]: take is called before the wait has ended.
+func (r *Router) Begin(in Inbound, take func(*protocol.Response)) Waiting {
 	r.awaiting.Add(1)
-	defer r.awaiting.Add(-1)
 	w := waiters.Get().(*waiter)
 	w.take = take
 	in.kept, in.Batched = true, true
 	c := r.submit(in, w.reply)
 	r.flushWithOthers(c)
-	select {
-	case <-w.done:
-		c.Release()
-		w.take = nil
-		w.over.Store(false)
-		waiters.Put(w)
+	return Waiting{r, c, w}
+}
+
+// Done returns a channel that gets one value, when take has returned.
+func (w Waiting) Done() <-chan struct{} { return w.waiter.done }
+
+// End ends the wait of a caller that has got the value of Done.
+func (w Waiting) End() {
+	w.router.awaiting.Add(-1)
+	w.call.Release()
+	w.waiter.take = nil
+	w.waiter.over.Store(false)
+	waiters.Put(w.waiter)
+}
+
+// Leave ends the wait before there is a response, as the end of its context does in
+// [Router.AwaitWithin]: take gets the error why, unless the response comes at this moment.
+func (w Waiting) Leave(why error) { w.leave(why, func(*Call) bool { return true }) }
+
+func (w Waiting) leave(why error, abandon func(*Call) bool) {
+	if w.waiter.over.Swap(true) {
+		<-w.waiter.done
+		w.End()
 		return
-	case <-ctx.Done():
 	}
-	if w.over.Swap(true) {
-		<-w.done
-		c.Release()
-		return
-	}
+	r, c := w.router, w.call
+	r.awaiting.Add(-1)
 	if abandon(c) {
 		r.abandon(c)
 	}
 	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())
 	c.Release()
-	resp.Err = protocol.AsError(ctx.Err())
-	take(resp)
+	resp.Err = protocol.AsError(why)
+	w.waiter.take(resp)
 }
 
 // flushWithOthers lets a call go on that its caller waits for, after other requests

@@ -22,9 +22,10 @@ type work struct {
 	env  tools.Environment
 	call *chat.ToolCall
 
-	end  context.CancelCauseFunc // of the call
-	done chan tools.Result       // receives the result
-	task atomic.Pointer[protocol.TaskID]
+	begun *tools.Begun            // until a goroutine waits for the call
+	end   context.CancelCauseFunc // of the call, for which a goroutine waits
+	done  chan tools.Result       // receives the result from there
+	task  atomic.Pointer[protocol.TaskID]
 
 	mu   sync.Mutex
 	tell func(tools.Progress) // receiver of progress: the client, or the task of the call
@@ -83,21 +84,30 @@ func (w *work) within(ctx context.Context, patience time.Duration, asked <-chan 
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	var question *posed
-	select {
-	case r := <-w.done:
-		w.end(nil)
-		return r, nil, nil
-	case <-ctx.Done():
-	case question = <-asked:
-	case <-timer.C:
+	for waits := true; waits; {
+		waits = false
+		select {
+		case <-w.begun.Done():
+			if w.begun.Settled() {
+				return w.begun.Result(), nil, nil
+			}
+			w.detach(ctx)
+			waits = true
+		case r := <-w.done:
+			w.end(nil)
+			return r, nil, nil
+		case <-ctx.Done():
+		case question = <-asked:
+		case <-timer.C:
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
-		w.end(context.Cause(ctx))
-		return w.left(), nil, nil
+		return w.left(ctx), nil, nil
 	case question != nil:
 		return tools.Result{}, nil, question
 	}
+	w.detach(ctx)
 	task, err := w.keep(ctx) // from here on a disconnection does not cancel the call
 	if err == nil {
 		return tools.Result{}, task, nil
@@ -109,9 +119,15 @@ func (w *work) within(ctx context.Context, patience time.Duration, asked <-chan 
 	return r, nil, nil
 }
 
-// left is the result of a call whose client has disconnected, without a question.
-func (w *work) left() tools.Result {
-	r := <-w.done
+// left ends a call whose client has disconnected, and is its result, without a question.
+func (w *work) left(ctx context.Context) (r tools.Result) {
+	if w.begun != nil {
+		w.begun.Leave(ctx.Err())
+		r = w.begun.Result()
+	} else {
+		w.end(context.Cause(ctx))
+		r = <-w.done
+	}
 	r.Question = nil
 	return r
 }
@@ -128,22 +144,44 @@ func goesOn(call *chat.ToolCall, task *Task) tools.Result {
 }
 
 // begin runs a call with the credential of its asker, but not for as long as its
-// request.
+// request. Where the tool only begins, the goroutine waits that has the request, which
+// ends with the credential.
 func (d *Door) begin(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) *work {
 	env.Parks = d.opts.Keeper != nil
-	w := &work{door: d, env: env, call: call, done: make(chan tools.Result, 1), tell: func(p tools.Progress) { tools.TellProgress(ctx, p) }}
-	running, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	forget := d.opts.Grants.OnEnd(grant.Of(env.Principal), end)
-	w.end = end
-	running = tools.WithProgress(running, w.progress)
+	w := &work{door: d, env: env, call: call, tell: func(p tools.Progress) { tools.TellProgress(ctx, p) }}
+	running := tools.WithProgress(context.WithoutCancel(ctx), w.progress)
+	if tool, ok := box.Find(call.Name); ok && tool.Begin != nil && !tool.Asks && env.Parks && requestOf(ctx) != nil && ctx.Err() == nil {
+		w.begun = d.opts.Executor.Begin(running, box, env, call)
+		return w
+	}
 	running = tools.WithTask(running, func(id protocol.TaskID) { w.task.Store(&id) })
-	d.crew.run(func() {
-		r := d.opts.Executor.Execute(running, box, env, []*chat.ToolCall{call})[0]
+	w.run(running, func(ctx context.Context) tools.Result {
+		return d.opts.Executor.Execute(ctx, box, env, []*chat.ToolCall{call})[0]
+	})
+	return w
+}
+
+// detach has a goroutine wait for a call that was begun.
+func (w *work) detach(ctx context.Context) {
+	if w.begun == nil {
+		return
+	}
+	begun := w.begun
+	w.begun = nil
+	w.run(context.WithoutCancel(ctx), begun.Wait)
+}
+
+// run has a goroutine of the crew run a call, until its asker's credential ends.
+func (w *work) run(ctx context.Context, call func(context.Context) tools.Result) {
+	running, end := context.WithCancelCause(ctx)
+	forget := w.door.opts.Grants.OnEnd(grant.Of(w.env.Principal), end)
+	w.end, w.done = end, make(chan tools.Result, 1)
+	w.door.crew.run(func() {
+		r := call(running)
 		forget()
 		end(context.Canceled) // of what the tool has left behind
 		w.done <- r
 	})
-	return w
 }
 
 // settled is the answer to a call that has returned: its result, or the task in which

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,6 +118,12 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	default:
 		t.traced(ctx, c, &r)
 	}
+	t.conclude(ctx, c, &r, began)
+	return r
+}
+
+// conclude completes the result of a call that has ended, and records it.
+func (t *turn) conclude(ctx context.Context, c *chat.ToolCall, r *Result, began time.Time) {
 	if r.Arguments == nil { // it was not judged
 		r.Arguments = written(c)
 	}
@@ -125,13 +132,9 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	t.fatal = t.fatal || r.Fatal
 	t.waits = t.waits || r.Status == Waiting
 	t.mu.Unlock()
-	if r.Status == Waiting {
-		return r // there is no outcome to record yet
+	if r.Status != Waiting && t.e.Record != nil { // of one that waits there is no outcome yet
+		t.e.Record(ctx, t.env, r)
 	}
-	if t.e.Record != nil {
-		t.e.Record(ctx, t.env, &r)
-	}
-	return r
 }
 
 // traced fills in the result of a call, within a span.
@@ -157,22 +160,43 @@ func (r *Result) skip(reason string) {
 	r.Text = "Error: not run: " + reason + "."
 }
 
-// attempt finds the tool, reads the arguments, asks whether it may be run, and
-// runs it.
+// attempt runs a call, if it may be run.
 func (t *turn) attempt(ctx context.Context, env Environment, c *chat.ToolCall, r *Result) {
+	a := t.admitted(ctx, env, c, r, context.WithTimeout)
+	if a == nil {
+		return
+	}
+	defer a.cancel()
+	out, err := t.e.insist(a, 1)
+	t.e.ended(ctx, a, r, out, err)
+}
+
+// An attempt is a call that may run.
+type attempt struct {
+	ctx       context.Context
+	cancel    context.CancelFunc
+	tool      *Tool
+	x         *Execution
+	timeout   time.Duration
+	unchanged func() error // fails if the tool is not the one that was judged
+}
+
+// admitted finds the tool, reads the arguments, and asks whether the call may be run. If
+// it may not, it fills in the result and returns nil.
+func (t *turn) admitted(ctx context.Context, env Environment, c *chat.ToolCall, r *Result, within func(context.Context, time.Duration) (context.Context, context.CancelFunc)) *attempt {
 	tool, ok := t.box.Find(c.Name)
 	if w, kept := t.box.withheld[strings.ToLower(c.Name)]; !ok && kept {
 		t.e.fail(ctx, r, protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model: %s", w.tool.Name, w.why))
-		return
+		return nil
 	}
 	if !ok {
 		t.notFound(c, r)
-		return
+		return nil
 	}
 	tool, err := t.box.today(ctx, env, tool)
 	if err != nil {
 		t.e.fail(ctx, r, err)
-		return
+		return nil
 	}
 	x := &Execution{Environment: env, CallID: c.ID, Name: tool.Name, Raw: rawOf(c)}
 	x.Depth++
@@ -181,45 +205,46 @@ func (t *turn) attempt(ctx context.Context, env Environment, c *chat.ToolCall, r
 	r.Warning = parsed.Warning()
 	if parsed.Refused(tool.Forgiving) {
 		r.invalid(tool, t.box.Spelling(tool.Name), x, &parsed)
-		return
+		return nil
 	}
 	x.Arguments, x.ArgumentsJSON = parsed.Arguments, parsed.JSON
 	x.Warnings, x.Faults = parsed.texts(), parsed.Faults
 
-	timeout := tool.Timeout
-	if timeout <= 0 {
-		timeout = t.e.Timeout
-	}
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
-	inner, cancel := context.WithTimeout(following(ctx, c.ID), timeout)
-	defer cancel()
+	timeout := cmp.Or(max(tool.Timeout, 0), max(t.e.Timeout, 0), DefaultTimeout)
+	inner, cancel := within(following(ctx, c.ID), timeout)
 	x.again = func(ctx context.Context) (*Tool, *Execution, error) { return t.again(ctx, tool, x) }
 	err = t.e.admit(inner, tool, x)
 	r.Arguments = x.ArgumentsJSON // the arguments that were judged
-	if question, ok := errors.AsType[*Question](err); ok {
+	question, asks := errors.AsType[*Question](err)
+	switch {
+	case asks:
 		r.Status, r.Question = Waiting, question
-		return
+	case err != nil:
+		t.e.fail(ctx, r, inTime(inner, err, timeout))
+	default:
+		if err = beforeRun(inner, tool); err != nil {
+			t.e.fail(ctx, r, err)
+		}
 	}
 	if err != nil {
-		t.e.fail(ctx, r, inTime(inner, err, timeout))
-		return
+		cancel()
+		return nil
 	}
-	if err := beforeRun(inner, tool); err != nil {
-		t.e.fail(ctx, r, err)
-		return
-	}
-	out, err := t.e.insist(inner, tool, x, func() error {
+	unchanged := func() error {
 		_, err := t.box.today(inner, env, tool)
 		return err
-	})
+	}
+	return &attempt{withCheck(inner, unchanged), cancel, tool, x, timeout, unchanged}
+}
+
+// ended fills in the result of a call that has run.
+func (e *Executor) ended(ctx context.Context, a *attempt, r *Result, out Output, err error) {
 	if err != nil {
 		r.Output = out
-		t.e.fail(ctx, r, inTime(inner, err, timeout))
+		e.fail(ctx, r, inTime(a.ctx, err, a.timeout))
 		return
 	}
-	t.e.finish(r, out)
+	e.finish(r, out)
 }
 
 // Preview returns a call in the form in which it would be judged now, with the current
@@ -313,43 +338,53 @@ func (t *Tool) withRisk(risk string) *Tool {
 	if risk == t.Risk {
 		return t
 	}
-	one := &Tool{Declaration: t.Declaration, Run: t.Run, Prompt: t.Prompt, Resolve: t.Resolve, MaxArguments: t.MaxArguments}
+	one := &Tool{Declaration: t.Declaration, Run: t.Run, Begin: t.Begin, Prompt: t.Prompt, Resolve: t.Resolve, MaxArguments: t.MaxArguments}
 	one.Risk = risk
 	return one
 }
 
 // insist runs a call, and repeats it after a transient failure if it may be repeated.
-// Each attempt requires that the tool is unchanged.
-func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution, unchanged func() error) (out Output, err error) {
-	attempts, pause := e.Attempts, e.Backoff
+// Each attempt, which are counted from n, requires that the tool is unchanged.
+func (e *Executor) insist(a *attempt, n int) (out Output, err error) {
+	for ; ; n++ {
+		if changed := a.unchanged(); changed != nil {
+			return out, changed
+		}
+		out, err = e.run(a.ctx, a.tool, a.x)
+		if err == nil || !e.repeats(a, n, err) || !e.rest(a, n, err) {
+			return out, err
+		}
+	}
+}
+
+// repeats reports whether a call is attempted again after an error of its n-th attempt.
+func (e *Executor) repeats(a *attempt, n int, err error) bool {
+	attempts := e.Attempts
 	if attempts <= 0 {
 		attempts = 3
 	}
-	if pause <= 0 {
-		pause = 250 * time.Millisecond
+	return n < attempts && mayRepeat(a.tool, err)
+}
+
+// rest waits before the attempt after the n-th. It reports false if there is no time for
+// another.
+func (e *Executor) rest(a *attempt, n int, err error) bool {
+	wait := e.Backoff
+	if wait <= 0 {
+		wait = 250 * time.Millisecond
 	}
-	ctx = withCheck(ctx, unchanged)
-	for n := 1; ; n++ {
-		if changed := unchanged(); changed != nil {
-			return out, changed
-		}
-		out, err = e.run(ctx, tool, x)
-		if err == nil || n == attempts || !mayRepeat(tool, err) {
-			return out, err
-		}
-		wait := pause
-		if e := new(protocol.Error); errors.As(err, &e) {
-			wait = max(wait, e.RetryAfter())
-		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-			return out, err // more informative than a timeout
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return out, err
-		}
-		pause *= 2
+	wait <<= n - 1
+	if known := new(protocol.Error); errors.As(err, &known) {
+		wait = max(wait, known.RetryAfter())
+	}
+	if deadline, ok := a.ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return false // the error is more informative than a timeout
+	}
+	select {
+	case <-time.After(wait):
+		return true
+	case <-a.ctx.Done():
+		return false
 	}
 }
 

@@ -124,6 +124,8 @@ type Tool struct {
 	// call's time. The model sees the message of a *protocol.Error, and of any other
 	// error only that it is internal.
 	Run func(ctx context.Context, x *Execution) (Output, error)
+	// Begin begins a call that Run would wait for. Optional.
+	Begin func(ctx context.Context, x *Execution) (Running, error)
 	// MaxArguments bounds the arguments of a call, in bytes; 0 is 1 MiB.
 	MaxArguments int
 	// Asks marks a tool that may ask the caller for input during a call, see

@@ -55,9 +55,23 @@ func (w *world) invoke(ctx context.Context, env tools.Environment, command strin
 	return json.RawMessage(text), err
 }
 
-func (w *world) fill(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error) {
-	return w.invoke(ctx, env, t.Command(), t.With(params))
+func (w *world) fill(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) Filled {
+	result, err := w.invoke(ctx, env, t.Command(), t.With(params))
+	done := make(chan struct{}, 1)
+	done <- struct{}{}
+	return &over{done, result, err}
 }
+
+// An over command has ended when it is begun.
+type over struct {
+	done   chan struct{}
+	result json.RawMessage
+	err    error
+}
+
+func (o *over) Done() <-chan struct{}            { return o.done }
+func (o *over) Leave(error)                      {}
+func (o *over) Result() (json.RawMessage, error) { return o.result, o.err }
 
 func (w *world) mayInvoke(_ context.Context, _ *protocol.Principal, _ protocol.SpaceID, skill protocol.SkillID) error {
 	if w.denied[skill] {

@@ -19,8 +19,17 @@ import (
 // returns when the command has ended, or soon after ctx.
 type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
 
-// Fill is [Invoke] for a command and its params by a template, with the member params.
-type Fill func(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error)
+// Fill is [Invoke] for a command and its params by a template, with the member params. It
+// does not wait for the end of the command.
+type Fill func(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) Filled
+
+// A Filled command is one that was begun. Its caller waits for it by Done or stops by
+// Leave, and then takes the result, once.
+type Filled interface {
+	Done() <-chan struct{} // gets one value when there is a result
+	Leave(why error)       // ends the command, if it can be, and the wait for it
+	Result() (json.RawMessage, error)
+}
 
 // May returns the error of a principal that may not run commands of an action. It
 // serves lists: the decision about a call is made when the command runs.

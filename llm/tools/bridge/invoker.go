@@ -23,11 +23,29 @@ func (i Invoker) Invoke(ctx context.Context, env tools.Environment, command stri
 }
 
 // Fill implements [Fill] as Invoke does [Invoke].
-func (i Invoker) Fill(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error) {
-	return i.run(ctx, env, protocol.Request{Command: t.Command(), Params: t.With(params)}, t)
+func (i Invoker) Fill(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) Filled {
+	return i.begin(ctx, env, protocol.Request{Command: t.Command(), Params: t.With(params)}, t)
 }
 
-func (i Invoker) run(ctx context.Context, env tools.Environment, request protocol.Request, of *commands.Template) (result json.RawMessage, err error) {
+func (i Invoker) run(ctx context.Context, env tools.Environment, request protocol.Request, of *commands.Template) (json.RawMessage, error) {
+	f := i.begin(ctx, env, request, of)
+	select {
+	case <-f.Done():
+	case <-ctx.Done():
+		f.Leave(ctx.Err())
+	}
+	return f.Result()
+}
+
+// An invoked command is one that was begun for a tool.
+type invoked struct {
+	commands.Waiting
+	left   bool // its caller does not wait any more
+	result json.RawMessage
+	err    error
+}
+
+func (i Invoker) begin(ctx context.Context, env tools.Environment, request protocol.Request, of *commands.Template) *invoked {
 	router := i.Router()
 	timeout := tools.DefaultTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -37,16 +55,33 @@ func (i Invoker) run(ctx context.Context, env tools.Environment, request protoco
 	request.Metadata = protocol.Metadata{
 		Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.Listens(ctx),
 	}
-	router.AwaitWithin(ctx, commands.Inbound{
+	f := new(invoked)
+	f.Waiting = router.Begin(commands.Inbound{
 		Principal: env.Principal, Request: &request, Template: of, Door: tools.Door, Traceparent: env.Traceparent, Depth: env.Depth,
 		Emit: func(e *protocol.Event) { tellProgress(ctx, e) }, Confirm: tools.CheckOf(ctx), Ask: tools.AskerOf(ctx), Held: env.Recorded,
-	}, func(answer *protocol.Response) {
-		result = bytes.Clone(answer.Result)
-		if answer.Err != nil {
-			err = answer.Err
-		}
-	})
-	return result, err
+	}, f.take)
+	return f
+}
+
+func (f *invoked) take(answer *protocol.Response) {
+	f.result = bytes.Clone(answer.Result)
+	if answer.Err != nil {
+		f.err = answer.Err
+	}
+}
+
+// Leave implements [Filled].
+func (f *invoked) Leave(why error) {
+	f.left = true
+	f.Waiting.Leave(why)
+}
+
+// Result implements [Filled].
+func (f *invoked) Result() (json.RawMessage, error) {
+	if !f.left {
+		f.End()
+	}
+	return f.result, f.err
 }
 
 // requestID is the id of a tool's request. A command that acts on the world gets the

@@ -331,19 +331,16 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 			Untrusted:   true,
 			Source:      "skill",
 		},
-		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
+		Begin: func(ctx context.Context, x *tools.Execution) (tools.Running, error) {
 			invoked := own
 			if space := elsewhere(x.Environment); space != "" {
 				invoked = invocation(skill.ID, c.ID, space)
 			}
-			data, err := s.call(ctx, x.Environment, invoked, x.ArgumentsJSON)
-			if err != nil {
-				return tools.Output{Content: data}, err
-			}
-			return media.output(data), nil
+			return s.begin(ctx, x.Environment, invoked, x.ArgumentsJSON, media)
 		},
 		Prompt: true, // like every command
 	}
+	t.Run = t.Wait
 	if c.Risk != "" || c.EffectKey != "" {
 		t.Resolve = func(_ context.Context, x *tools.Execution) error {
 			if c.Risk != "" {
@@ -386,19 +383,40 @@ func invocation(skill protocol.SkillID, capability protocol.CapabilityID, space 
 
 // call invokes a capability and returns its data.
 func (s *Skills) call(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage) (json.RawMessage, error) {
+	running, err := s.begin(ctx, env, t, params, nil)
+	if err != nil {
+		return nil, err
+	}
+	out, err := tools.Await(ctx, running)
+	return out.Content, err
+}
+
+// begin begins to invoke a capability, whose results have a frame.
+func (s *Skills) begin(ctx context.Context, env tools.Environment, t *commands.Template, params json.RawMessage, of *frame) (tools.Running, error) {
 	if tools.KeyOf(ctx) != "" { // a repeat may be of a request before an update, which was written like this
 		var err error
 		if params, err = write(params); err != nil {
 			return nil, err
 		}
 	}
-	answer, err := s.fill(ctx, env, t, params)
+	return &invokedSkill{s.fill(ctx, env, t, params), of}, nil
+}
+
+// An invokedSkill is a capability that was invoked.
+type invokedSkill struct {
+	Filled
+	frame *frame
+}
+
+// Output implements [tools.Running].
+func (i *invokedSkill) Output() (tools.Output, error) {
+	answer, err := i.Result()
 	if err != nil {
-		return nil, err
+		return tools.Output{}, err
 	}
 	data := protocol.Member(answer, "data")
 	if data == nil {
-		return nil, protocol.Errorf(protocol.Internal, "the answer of the skill cannot be read")
+		return tools.Output{}, protocol.Errorf(protocol.Internal, "the answer of the skill cannot be read")
 	}
-	return data, nil
+	return i.frame.output(data), nil
 }
