@@ -55,7 +55,7 @@ type Conversation struct {
 // with the credential of the principal, and with [Conversation.Close].
 func (d *Door) Converse(ctx context.Context, client Client) (*Conversation, error) {
 	who := client.Principal()
-	ctx, done, refusal := d.requests.begin(context.WithValue(ctx, principalKey{}, client.Principal), who)
+	ctx, done, refusal := d.requests.begin(ctx, who)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -65,6 +65,7 @@ func (d *Door) Converse(ctx context.Context, client Client) (*Conversation, erro
 	}
 	ctx, c.cancel = context.WithCancel(ctx)
 	ctx = context.WithValue(ctx, carrierKey{}, ctx)
+	ctx = context.WithValue(ctx, principalKey{}, client.Principal)
 	ctx = context.WithValue(ctx, requestKey{}, (*request)(nil)) // nothing outlives the conversation
 	if _, err := d.guests.of(who).server.Connect(ctx, c, nil); err != nil {
 		c.hangUp()

@@ -109,7 +109,9 @@ func (m *message) introduced() bool {
 
 func isObject(text []byte) bool { return len(text) > 0 && text[0] == '{' }
 
-func known(version string) bool { return slices.Contains(sdk.SupportedProtocolVersions(), version) }
+var versions = sdk.SupportedProtocolVersions()
+
+func known(version string) bool { return slices.Contains(versions, version) }
 
 // acceptsJSON reports whether the Accept header has a common form with both kinds of
 // answers, which clients must accept.
@@ -196,14 +198,14 @@ func (d *Door) answer(m *message, r *tools.Result, sessionless bool) ([]byte, er
 	if sessionless {
 		b = append(b, `"resultType":"complete",`...)
 	}
-	result := resultOf(r)
-	if sessionless {
-		if result.Meta == nil {
-			result.Meta = sdk.Meta{}
+	if !r.Simple() {
+		result := resultOf(r)
+		if sessionless {
+			if result.Meta == nil {
+				result.Meta = sdk.Meta{}
+			}
+			result.Meta[sdk.MetaKeyServerInfo] = d.implementation
 		}
-		result.Meta[sdk.MetaKeyServerInfo] = d.implementation
-	}
-	if len(r.Output.Segments) > 0 || len(r.InOrder()) > 0 || len(result.Meta) > 1 || result.Meta != nil && !sessionless {
 		text, err := json.Marshal(result)
 		if err != nil {
 			return nil, err
@@ -217,11 +219,8 @@ func (d *Door) answer(m *message, r *tools.Result, sessionless bool) ([]byte, er
 	}
 	b = append(b, `"content":[{"type":"text","text":`...)
 	b = append(protocol.AppendString(b, r.Text), `}]`...)
-	if object, ok := result.StructuredContent.(json.RawMessage); ok {
+	if object := structured(r); object != nil {
 		b = append(append(b, `,"structuredContent":`...), object...)
-	}
-	if result.IsError {
-		b = append(b, `,"isError":true`...)
 	}
 	return append(b, `}}`...), nil
 }

@@ -175,6 +175,7 @@ type Door struct {
 	touched  touched
 
 	implementation *sdk.Implementation // name and version of the server
+	console        string              // URL of the console, "" if that depends on the request
 	identity       []byte              // the _meta of a result, saying that
 
 	stateful  http.Handler // versions with sessions
@@ -190,6 +191,7 @@ func New(o Options) *Door {
 	d.calls, d.sessions, d.rounds = newCalls(), newSessions(d.opts.MaxSessions), newRounds()
 	d.implementation = &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
 	d.identity, _ = json.Marshal(sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}) // three texts
+	d.console = consoleAt(d.opts.URL)
 	d.stateful, d.stateless = d.handlers()
 	return d
 }

@@ -83,7 +83,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, protocol.AsError(err))
 		return
 	}
-	ctx, done, refusal := d.requests.begin(context.WithValue(r.Context(), principalKey{}, who), who)
+	ctx, done, refusal := d.requests.begin(r.Context(), who)
 	if refusal != nil {
 		writeRefusal(w, jsonrpc.ID{}, refusal)
 		return
@@ -158,7 +158,7 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err *protocol.Erro
 
 // body reads the body of a POST.
 func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		writeRPCError(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, jsonrpc.CodeInvalidRequest, "the body must be sent as Content-Type: application/json", nil)
 		return nil, false
 	}
@@ -173,6 +173,16 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		return nil, false
 	}
 	return body, true
+}
+
+// isJSON reports whether a type of content is that of JSON, with whatever parameters.
+func isJSON(said string) bool {
+	const want = "application/json"
+	if said == want {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(said)
+	return err == nil && media == want
 }
 
 // mostTrusted is the announced length of a body up to which memory for it is taken before

@@ -36,7 +36,7 @@ func (d *Door) Take(ctx context.Context, m Message) {
 		m.Reply(rpcError(jsonrpc.ID{}, jsonrpc.CodeParseError, "the message is not JSON", nil))
 		return
 	}
-	ctx, done, err := d.requests.begin(context.WithValue(ctx, principalKey{}, m.Principal), m.Principal)
+	ctx, done, err := d.requests.begin(ctx, m.Principal)
 	if err != nil {
 		m.refuse(seen.id, err)
 		return

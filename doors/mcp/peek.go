@@ -50,6 +50,12 @@ type parts struct {
 }
 
 func peek(body []byte) (m message) {
+	if m.glance(body) {
+		m.id = idFrom(m.ID)
+		m.fault = m.wrong()
+		return m
+	}
+	m.parts = parts{}
 	if err := json.Unmarshal(body, &m.parts); err != nil {
 		if !jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
 			return message{malformed: true}

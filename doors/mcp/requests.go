@@ -20,7 +20,10 @@ type requests struct {
 	closed bool
 }
 
+// A request is the context of its work.
 type request struct {
+	context.Context
+	who    *protocol.Principal
 	party  fair.Party
 	cancel context.CancelCauseFunc
 	forget func() bool // about the end of the credential
@@ -31,6 +34,17 @@ type request struct {
 }
 
 type requestKey struct{}
+
+// Value implements [context.Context].
+func (r *request) Value(key any) any {
+	switch key.(type) {
+	case requestKey:
+		return r
+	case principalKey:
+		return r.who
+	}
+	return r.Context.Value(key)
+}
 
 // requestOf is the request that a context is of.
 func requestOf(ctx context.Context) *request {
@@ -75,15 +89,15 @@ func (rs *requests) begin(ctx context.Context, who *protocol.Principal) (_ conte
 	if rs.closed {
 		return nil, nil, protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down")
 	}
-	if full := rs.places.TryAcquire(fair.Of(who), 1); full != nil {
+	party := fair.Of(who)
+	if full := rs.places.TryAcquire(party, 1); full != nil {
 		return nil, nil, full
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &request{party: fair.Of(who), cancel: cancel}
-	ctx = context.WithValue(ctx, requestKey{}, r)
+	r := &request{Context: ctx, who: who, party: party, cancel: cancel}
 	r.forget = rs.grants.OnEnd(grant.Of(who), r.end)
 	rs.open[r] = struct{}{}
-	return ctx, func() { rs.finish(r) }, nil
+	return r, func() { rs.finish(r) }, nil
 }
 
 func (rs *requests) finish(r *request) {

@@ -215,11 +215,17 @@ func missingTasks() error {
 // consoleOf is the URL of the console for the sender of a request, "" if it is not
 // known.
 func (d *Door) consoleOf(r *http.Request) string {
-	if known, err := url.Parse(d.opts.URL); err == nil && known.Host != "" {
-		return known.Scheme + "://" + known.Host + strings.TrimSuffix(strings.TrimSuffix(known.Path, "/"), Path)
+	if d.console != "" || r == nil {
+		return d.console
 	}
-	if r != nil {
-		return origin(r)
+	return origin(r)
+}
+
+// consoleAt is the URL of the console beside an endpoint, "" if its URL is not known.
+func consoleAt(endpoint string) string {
+	known, err := url.Parse(endpoint)
+	if err != nil || known.Host == "" {
+		return ""
 	}
-	return ""
+	return known.Scheme + "://" + known.Host + strings.TrimSuffix(strings.TrimSuffix(known.Path, "/"), Path)
 }

@@ -333,8 +333,8 @@ func pieceOf(p *tools.Piece) sdk.Content {
 
 // withMeta adds the structured content and the metadata to a result.
 func withMeta(result *sdk.CallToolResult, r *tools.Result) *sdk.CallToolResult {
-	if content := bytes.TrimSpace(r.Output.Content); r.Status == tools.Success && !result.IsError && len(content) > 0 && content[0] == '{' {
-		result.StructuredContent = json.RawMessage(content)
+	if object := structured(r); object != nil {
+		result.StructuredContent = object
 	}
 	var meta sdk.Meta
 	if r.Warning != "" || r.Err != nil || r.Status == tools.Waiting {
@@ -354,6 +354,14 @@ func withMeta(result *sdk.CallToolResult, r *tools.Result) *sdk.CallToolResult {
 		result.Meta = meta
 	}
 	return result
+}
+
+// structured is the object that a call has given, nil if it has given none.
+func structured(r *tools.Result) json.RawMessage {
+	if content := bytes.TrimSpace(r.Output.Content); r.Status == tools.Success && !r.Output.IsError && len(content) > 0 && content[0] == '{' {
+		return content
+	}
+	return nil
 }
 
 // media is a piece of content that is no text.

@@ -31,6 +31,7 @@ var callScoped = map[string]string{
 	"llm/parked.Job.Principal":                   "as its grant's authority had it just now; the job ends with the grant",
 	"llm/loop.Resumption.Principal":              "that of a job",
 	"doors/mcp.Message.Principal":                "one message on its way in",
+	"doors/mcp.request.who":                      "one request, which ends when its credential does",
 	"doors/files/transfer.Publication.Principal": "one message on its way in",
 	"doors/nats.request.who":                     "one request on its way in",
 	"doors/nats.Prompt.Principal":                "one prompt, until it is answered; its work holds a grant",

@@ -57,11 +57,16 @@ func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution) 
 			ruling, why = r, reason
 		}
 	}
-	for _, risk := range x.Risks { // in the words of the reached capabilities
-		stricter(s.ofRisk(risk), fmt.Sprintf("it declares the risk %q", risk))
+	declared := func(risk string) {
+		if r := s.ofRisk(risk); r > ruling {
+			stricter(r, fmt.Sprintf("it declares the risk %q", risk))
+		}
 	}
-	stricter(s.ofRisk(t.Risk), fmt.Sprintf("it declares the risk %q", t.Risk))
-	stricter(s.ofRisk(x.Risk), fmt.Sprintf("it declares the risk %q", x.Risk))
+	for _, risk := range x.Risks { // in the words of the reached capabilities
+		declared(risk)
+	}
+	declared(t.Risk)
+	declared(x.Risk)
 	if s.opts.Policy == nil {
 		return ruling, why
 	}

@@ -50,6 +50,13 @@ func (p *Piece) Read() string {
 	return "Resource: " + p.URI
 }
 
+// Simple reports whether a result is no more than a text, and perhaps the value that it
+// is of.
+func (r *Result) Simple() bool {
+	return r.Status == Success && !r.Output.IsError && r.Err == nil && r.Warning == "" &&
+		len(r.Output.Segments) == 0 && len(r.InOrder()) == 0
+}
+
 // InOrder returns the pieces of a result in their order. It is nil without pieces, and
 // if the text for the model differs from theirs: the text of a failure has a prefix,
 // and a long text is cut.

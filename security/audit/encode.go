@@ -178,7 +178,9 @@ func (r *record) appendWhat(dst []byte) []byte {
 }
 
 func (r *record) appendDetails(dst []byte) []byte {
-	names := slices.Sorted(maps.Keys(r.Details))
+	var room [maxDetails]string
+	names := slices.AppendSeq(room[:0], maps.Keys(r.Details))
+	slices.Sort(names)
 	names = names[:min(len(names), maxDetails)]
 	dst = binary.AppendUvarint(dst, uint64(len(names)))
 	for _, name := range names {
