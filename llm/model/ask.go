@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/fair"
@@ -444,14 +445,20 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 		Cost: t.Price.cost(a.Finish.Usage), Took: took, From: "provider",
 	}
 	s.metrics.spent(m, q.who, o.Cost)
-	s.opts.Log.Debug("a language model answered", "model", m.Name, "provider", p.config.Name, "query", digest(q.request), "tokens", a.Finish.Usage.Total(), "took", took)
+	s.opts.Log.Debug("a language model answered", "model", m.Name, "provider", p.config.Name, "query", digested{q.request}, "tokens", a.Finish.Usage.Total(), "took", took)
 	return o, true, nil
 }
 
-// digest is the hash of a query for logs.
-func digest(r *chat.Request) string {
+// A digested query is its hash in logs, made if there is a log.
+type digested struct{ query *chat.Request }
+
+// LogValue implements [slog.LogValuer].
+func (d digested) LogValue() slog.Value { return slog.StringValue(d.String()) }
+
+// String implements [fmt.Stringer].
+func (d digested) String() string {
 	h := sha256.New()
-	for _, m := range r.Messages {
+	for _, m := range d.query.Messages {
 		for _, s := range m.Segments {
 			_, _ = h.Write([]byte(s.Text))
 			_, _ = h.Write([]byte{0})

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 )
 
 // ErrTooLong is returned for an event that is larger than it may be.
@@ -30,9 +31,28 @@ type Reader struct {
 	line  []byte
 }
 
+// readers are used again.
+var readers = sync.Pool{New: func() any { return &Reader{in: bufio.NewReaderSize(nil, 4096)} }}
+
+// mostKept is the size up to which the room for an event is used again, in bytes.
+const mostKept = 64 << 10
+
 // NewReader reads events of at most limit bytes.
 func NewReader(r io.Reader, limit int) *Reader {
-	return &Reader{in: bufio.NewReaderSize(r, 4096), limit: limit}
+	reader := readers.Get().(*Reader)
+	reader.in.Reset(r)
+	reader.limit = limit
+	return reader
+}
+
+// Release gives a reader back, whose events are not valid any more.
+func (r *Reader) Release() {
+	if cap(r.line)+cap(r.data)+cap(r.name) > mostKept {
+		return
+	}
+	r.in.Reset(nil)
+	r.began, r.cr = false, false
+	readers.Put(r)
 }
 
 // Next returns the next event, or [io.EOF] at the end of the stream. An unfinished

@@ -63,6 +63,7 @@ func (c *Client) Post(ctx context.Context, path string, body []byte, events func
 		return whole(data)
 	}
 	r := sse.NewReader(in, maxEvent)
+	defer r.Release()
 	for {
 		e, err := r.Next()
 		switch {
