@@ -134,7 +134,7 @@ func (a *actor) owe(m *unacked, repeat bool) {
 		if o == nil && best >= 0 && (other.connected() || other.keeps) {
 			other.owed[string(m.Payload)] = &owed{qos: byte(best), again: best == 1, order: m.order, stream: a.id + " " + string(m.Topic), loose: repeat}
 		} else if o != nil && repeat {
-			o.again = o.again || m.QoS == 1 || o.qos == 0 && m.killed
+			o.again = o.again || m.QoS == 1 || best == 1 || o.qos == 0 && m.killed
 			if best != int(o.qos) {
 				o.loose, o.qos = true, 0
 			}
