@@ -140,6 +140,7 @@ func invokeCommand() *cobra.Command {
 
 func goalsCommand() *cobra.Command {
 	var program string
+	var only []string
 	var o bench.GoalsOptions
 	cmd := &cobra.Command{
 		Use:   "goals",
@@ -159,15 +160,19 @@ func goalsCommand() *cobra.Command {
 				return err
 			}
 			o.Model = *asked
+			for _, part := range only {
+				o.Only = append(o.Only, bench.Part(part))
+			}
 			o.Progress = progressTo(cmd)
 			report, err := bench.MeasureGoals(cmd.Context(), o)
-			if writeErr := bench.WriteScores(cmd.OutOrStdout(), report.Judge(bench.Goals())); err == nil {
+			if writeErr := bench.WriteScores(cmd.OutOrStdout(), report.Judge(bench.Goals(o.Only...))); err == nil {
 				err = writeErr
 			}
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&program, "bridge", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
+	cmd.Flags().StringSliceVar(&only, "only", nil, fmt.Sprintf("parts of the table to measure, of %v; all by default", bench.Parts()))
 	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
 	cmd.Flags().Float64Var(&o.Quiet, "quiet", 0, "wait until others keep less than this many processors busy, and repeat runs they disturbed")

@@ -20,3 +20,7 @@ func Invoke(context.Context, InvokeOptions) (Report, error) { return Report{}, e
 
 // Relay needs Linux.
 func Relay(context.Context, RelayOptions) (Report, error) { return Report{}, errLinux }
+
+func (o GoalsOptions) measureStarts(context.Context) (Report, error) { return Report{}, errLinux }
+
+func (o GoalsOptions) measureResumption(context.Context) (Report, error) { return Report{}, errLinux }

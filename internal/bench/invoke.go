@@ -105,10 +105,19 @@ func (o *InvokeOptions) peers() []Peer {
 		peers = append(peers, bridgePeer(bridgeName+", sync always", o.Bridge, "--sync", "always"))
 	}
 	for _, n := range o.Processors {
-		limited := append([]string{"env", "GOMAXPROCS=" + strconv.Itoa(n)}, o.Bridge...)
-		peers = append(peers, bridgePeer(fmt.Sprintf("%s, GOMAXPROCS %d", bridgeName, n), limited))
+		peers = append(peers, o.limited(n))
 	}
 	return peers
+}
+
+// limited is the bridge on a number of processors.
+func (o *InvokeOptions) limited(processors int) Peer {
+	command := append([]string{"env", "GOMAXPROCS=" + strconv.Itoa(processors)}, o.Bridge...)
+	return bridgePeer(limitedName(processors), command)
+}
+
+func limitedName(processors int) string {
+	return fmt.Sprintf("%s, GOMAXPROCS %d", bridgeName, processors)
 }
 
 // bridgePeer is a whole bridge, run by a command with more flags.
@@ -142,6 +151,9 @@ func (o *InvokeOptions) options() Options {
 		callers := fmt.Sprintf("%d callers", n)
 		if n == 1 {
 			callers = "one caller"
+		}
+		if o.Agents > 1 {
+			callers += fmt.Sprintf(" and %d agents", o.Agents)
 		}
 		for _, w := range o.Windows {
 			out.Scenarios = append(out.Scenarios, Scenario{

@@ -30,7 +30,11 @@ type Result struct {
 	Memory              int64   `json:"memory"`                // broker's resident bytes at the end
 	PerClient           int64   `json:"per_client,omitempty"`  // resident bytes for each idle client
 
-	Start time.Duration `json:"start"` // from the start of the broker's process until it answered
+	Start   time.Duration `json:"start"`             // from the start of the broker's process until it answered
+	Heap    int64         `json:"heap,omitempty"`    // bytes that the bridge's last collection found in use
+	Beside  int64         `json:"beside,omitempty"`  // of these for each message kept, beside its topic and payload
+	Size    int64         `json:"size,omitempty"`    // of the program, bytes
+	Resumed float64       `json:"resumed,omitempty"` // percentage of the TLS connections that were resumed
 
 	Sent       int64 `json:"sent"`
 	Received   int64 `json:"received"` // distinct
@@ -172,6 +176,9 @@ func summarize(runs []Result) Row {
 	row.Memory = int64(median(good, func(r Result) float64 { return float64(r.Memory) }))
 	row.Start = time.Duration(median(good, func(r Result) float64 { return float64(r.Start) }))
 	row.PerClient = int64(median(good, func(r Result) float64 { return float64(r.PerClient) }))
+	row.Beside = int64(median(good, func(r Result) float64 { return float64(r.Beside) }))
+	row.Size = good[0].Size
+	row.Resumed = median(good, func(r Result) float64 { return r.Resumed })
 	byRate := func(a, b Result) int { return cmp.Compare(a.Rate, b.Rate) }
 	row.Slowest, row.Fastest = slices.MinFunc(good, byRate).Rate, slices.MaxFunc(good, byRate).Rate
 	return row

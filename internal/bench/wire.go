@@ -54,6 +54,14 @@ func connectPacket(version byte, clientID string, receiveMaximum uint16) []byte 
 	return appendPacket(nil, 0x10, appendText(body, clientID))
 }
 
+// keptConnectPacket opens a session of MQTT 5 that is kept for an hour, or goes on with it.
+func keptConnectPacket(clientID string) []byte {
+	body := append(appendText(nil, "MQTT"), version5, 0, 0, 0)
+	body = append(body, 5, 0x11)
+	body = binary.BigEndian.AppendUint32(body, 3600)
+	return appendPacket(nil, 0x10, appendText(body, clientID))
+}
+
 // subscribePacket subscribes one filter with packet id 1.
 func subscribePacket(version byte, filter string, qos byte) []byte {
 	body := []byte{0, 1}
