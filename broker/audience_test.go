@@ -44,9 +44,10 @@ func TestAKeptMessageStaysForItsRecipients(t *testing.T) {
 	anna := protocol.Party{Kind: protocol.KindOperator, Space: "home", ID: "anna"}
 	lamp := protocol.Party{Kind: protocol.KindAgent, Space: "home", ID: "lamp"}
 	turn := newTurn(newNode(t, 1).Broker).begin()
-	turn.loadOwn(protocol.Only(anna), &protocol.Message{Topic: "t"})
+	toAnna, toLamp := protocol.Only(anna), protocol.Only(lamp)
+	turn.loadOwn(&toAnna, &protocol.Message{Topic: "t"})
 	kept := turn.msg.keep()
-	turn.loadOwn(protocol.Only(lamp), &protocol.Message{Topic: "t"})
+	turn.loadOwn(&toLamp, &protocol.Message{Topic: "t"})
 	if !kept.to.has(&anna) || kept.to.has(&lamp) || !turn.msg.to.has(&lamp) {
 		t.Errorf("for %+v, then %+v", *kept.to.others, *turn.msg.to.others)
 	}

@@ -53,7 +53,8 @@ func (b *Broker) PublishFor(client *Client, m protocol.Message) (_ Verdict, stor
 func (b *Broker) publishWith(r *Receipt, client *Client, m *protocol.Message) (v Verdict, at uint64) {
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
-	t.loadOwn(protocol.Everybody(client.Principal().Home()), m)
+	to := protocol.Everybody(client.Principal().Home())
+	t.loadOwn(&to, m)
 	t.msg.from = client.ID
 	route := t.routeOf(t.msg.topic)
 	if v = t.mayWill(client, &t.msg); !v.Allowed() {

@@ -215,7 +215,7 @@ func (t *turn) deliverBelatedTo(sub *subscription, late *belated) {
 	case p.qos == 0:
 		t.sendLaterLocked(s, p)
 	case c != nil || s.keeps():
-		t.owe12Locked(s, p)
+		t.owe12Locked(s, &p)
 	}
 }
 

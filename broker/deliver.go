@@ -89,7 +89,7 @@ func (t *turn) deliverTo(tg *target) deliveryResult {
 	if qos == 0 { // [MQTT-3.8.4-8]
 		return t.send(tg.s, retain, ids)
 	}
-	return t.owe12(tg.s, pending{ids: ids, qos: qos, retain: retain})
+	return t.owe12(tg.s, &pending{ids: ids, qos: qos, retain: retain})
 }
 
 // send delivers the turn's message at most once.
@@ -233,13 +233,13 @@ func (c *conn) alias(f *frame, m *message) (fresh bool) {
 
 // owe12 delivers the turn's message at least or exactly once. p lacks the
 // message.
-func (t *turn) owe12(s *session, p pending) deliveryResult {
+func (t *turn) owe12(s *session, p *pending) deliveryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.owe12Locked(s, p)
 }
 
-func (t *turn) owe12Locked(s *session, p pending) deliveryResult {
+func (t *turn) owe12Locked(s *session, p *pending) deliveryResult {
 	if s.ended || p.group != nil && s.moving != staying { // or nobody could tell which of two bridges has it
 		return missed
 	}
@@ -271,7 +271,7 @@ func (t *turn) owe12Locked(s *session, p pending) deliveryResult {
 		return full
 	}
 	if s.keeps() {
-		t.b.recordOwed(t, s, &p, 0)
+		t.b.recordOwed(t, s, p, 0)
 	}
 	return placed
 }
@@ -287,7 +287,7 @@ func (t *turn) keep() *message {
 // enqueue puts p behind what waits already. When the queue is full a connected
 // client loses its connection, so that it can come back to a session with
 // nothing lost from the middle.
-func (t *turn) enqueue(s *session, c *conn, p pending) bool {
+func (t *turn) enqueue(s *session, c *conn, p *pending) bool {
 	if !s.hasRoom(&t.b.options.Limits, p.msg.size()) {
 		t.count.dropped++
 		s.dropped++
@@ -300,7 +300,7 @@ func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 		}
 		return false
 	}
-	s.queue.push(p)
+	s.queue.push(*p)
 	if c != nil {
 		s.behind.Store(true)
 		c.mu.Lock()
@@ -331,7 +331,7 @@ func (s *session) hasRoom(l *Limits, size int) bool {
 
 // transmit sends p, whose content is m, if the client's Receive Maximum
 // [MQTT-3.3.4-9] and its outbox leave room. session.mu is held.
-func (t *turn) transmit(s *session, c *conn, p pending, m *message) bool {
+func (t *turn) transmit(s *session, c *conn, p *pending, m *message) bool {
 	if s.credit <= 0 || s.window.used >= 65535 {
 		return false
 	}
@@ -349,7 +349,7 @@ func (t *turn) transmit(s *session, c *conn, p pending, m *message) bool {
 	}
 	id, slot := s.window.add(p, state)
 	if p.qos == 1 && s.keeps() {
-		t.b.recordOwed(t, s, &p, id) // it is sent again under this one [MQTT-4.4.0-1]
+		t.b.recordOwed(t, s, p, id) // it is sent again under this one [MQTT-4.4.0-1]
 	}
 	f := frame{version: c.version, qos: p.qos, retain: p.retain, ids: p.ids, id: id}
 	if !c.encode(&f, m, t.now) { // complete without being sent [MQTT-3.1.2-25]
@@ -368,7 +368,7 @@ func (t *turn) transmit(s *session, c *conn, p pending, m *message) bool {
 // sent, so that it is sent again under the same one whatever happens to the
 // process. QoS 1 is sent at once: who may have seen it sees it again, see
 // transmit.
-func (t *turn) identifyFirst(s *session, c *conn, p pending) (taken bool) {
+func (t *turn) identifyFirst(s *session, c *conn, p *pending) (taken bool) {
 	if p.qos != 2 || c == nil || s.queue.len() > 0 || s.window.used >= t.b.options.Limits.Inflight {
 		return false
 	}
@@ -378,7 +378,7 @@ func (t *turn) identifyFirst(s *session, c *conn, p pending) (taken bool) {
 }
 
 // identify gives a QoS 2 message its identifier, to be sent when that is stored.
-func (t *turn) identify(s *session, p pending) {
+func (t *turn) identify(s *session, p *pending) {
 	id, slot := s.window.add(p, awaitPubrec)
 	if s.window.unsent == 0 {
 		s.window.unsent = id
@@ -476,10 +476,10 @@ func (t *turn) drain(s *session, c *conn) bool {
 			if s.window.used >= t.b.options.Limits.Inflight {
 				return false
 			}
-			t.identify(s, *p)
+			t.identify(s, p)
 			s.queue.pop()
 			return t.resend(s, c) && t.drain(s, c)
-		case !t.transmit(s, c, *p, p.msg):
+		case !t.transmit(s, c, p, p.msg):
 			return false
 		}
 		s.queue.pop()

@@ -51,7 +51,8 @@ func (b *Broker) Subscribers(space protocol.SpaceID, filters []string) int {
 func (b *Broker) Lend(space protocol.SpaceID, filters []string, most int, m protocol.Message, done func(Return)) bool {
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
-	t.loadOwn(protocol.Everybody(space), &m)
+	to := protocol.Everybody(space)
+	t.loadOwn(&to, &m)
 	subs := b.index.subscribed(space, filters)
 	for len(subs) > 0 {
 		best, fewest := 0, most
@@ -130,7 +131,7 @@ func (t *turn) lendTo(sub *subscription, most int, done func(Return)) bool {
 		done(Accepted)
 		return true
 	}
-	id, slot := s.window.add(pending{qos: 1}, awaitPuback)
+	id, slot := s.window.add(&pending{qos: 1}, awaitPuback)
 	f.qos, f.id = 1, id
 	if !c.encode(&f, &t.msg, t.now) { // its time is over, or it is too large for the client
 		s.window.remove(id)

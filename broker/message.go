@@ -132,10 +132,12 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 }
 
 // loadOwn makes what the bridge itself publishes the turn's message.
-func (t *turn) loadOwn(to protocol.Recipients, in *protocol.Message) {
+func (t *turn) loadOwn(to *protocol.Recipients, in *protocol.Message) {
 	m := &t.msg
-	t.to = to
-	*m = message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: audienceOf(&t.to), here: in.View}
+	t.to = *to
+	*m = message{} // a literal would be made elsewhere and copied before it is in memory, which stalls
+	m.topic, m.payload, m.qos, m.retain, m.here = in.Topic, in.Payload, in.QoS, in.Retain, in.View
+	m.to = audienceOf(&t.to)
 	t.fresh()
 	if in.Expiry > 0 {
 		m.expires = t.now + int64(in.Expiry)
@@ -166,7 +168,9 @@ func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)
 // show sets out from the turn's message.
 func (t *turn) show(out *protocol.Message) {
 	m, p := &t.msg, t.read
-	*out = protocol.Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
+	users := out.UserProperties[:0]
+	*out = protocol.Message{}
+	out.Topic, out.Payload, out.QoS, out.Retain, out.UserProperties = m.topic, m.payload, m.qos, m.retain, users
 	if seconds, _ := m.left(t.now); seconds > 0 {
 		out.Expiry = time.Duration(seconds) * time.Second
 	}

@@ -48,7 +48,7 @@ func (b *Broker) ready(a *pendingAck) bool { return a.receipt.done() && b.stored
 // for the packet is stored. Acknowledgements keep their order [MQTT-4.6.0-2]
 // [MQTT-4.6.0-3].
 func (t *turn) answer(c *conn, a pendingAck) {
-	if a.receipt == nil && t.b.stored(max(a.at, t.packetAt)) && !c.owes() { // as nearly always
+	if t.mayAnswer(c, a.receipt, a.at) {
 		t.acks = a.append(t.acks, c.version)
 		return
 	}
@@ -56,6 +56,12 @@ func (t *turn) answer(c *conn, a pendingAck) {
 	s.mu.Lock()
 	t.answerLocked(c, s, a)
 	s.mu.Unlock()
+}
+
+// mayAnswer reports whether an acknowledgement to the connection being read need not
+// wait, as nearly always: not for peers, nor for records up to a position, nor for others.
+func (t *turn) mayAnswer(c *conn, receipt *Receipt, at uint64) bool {
+	return receipt == nil && t.b.stored(max(at, t.packetAt)) && !c.owes()
 }
 
 func (t *turn) answerLocked(c *conn, s *session, a pendingAck) (now bool) {

@@ -162,7 +162,9 @@ func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
 // load makes the publish in t.pub the turn's message.
 func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
-	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: everybody(c.session.owner.Space)}
+	*m = message{}
+	m.topic, m.payload, m.qos, m.retain = name, p.Payload, p.QoS, p.Retain
+	m.from, m.to = c.client.ID, everybody(c.session.owner.Space)
 	t.fresh()
 	if p.QoS == 0 {
 		t.raw = whole
@@ -300,6 +302,10 @@ func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 // answerPublish sends PUBACK or PUBREC, with the verdict's text where there is
 // one and the client wants it [MQTT-3.4.2-2] [MQTT-3.5.2-2].
 func (t *turn) answerPublish(c *conn, typ packet.Type, id uint16, v Verdict, receipt *Receipt) {
+	if v.Text == "" && t.mayAnswer(c, receipt, 0) {
+		t.acks = packet.AppendAck(t.acks, c.version, typ, id, packet.Reason(v.Reason))
+		return
+	}
 	a := pendingAck{typ: typ, id: id, reason: packet.Reason(v.Reason), receipt: receipt}
 	if v.Text != "" && c.version == packet.V5 && c.problem {
 		full := packet.Ack{PacketID: id, Reason: a.reason}

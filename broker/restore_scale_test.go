@@ -110,7 +110,7 @@ func TestAWindowIsRestoredInAnyOrder(t *testing.T) {
 	}
 	taken := map[uint16]bool{}
 	for range ids - ids/2 {
-		id, _ := w.add(pending{msg: m}, awaitPuback)
+		id, _ := w.add(&pending{msg: m}, awaitPuback)
 		if taken[id] || id%2 == 1 && id > 1 {
 			t.Fatalf("identifier %d is given twice", id)
 		}

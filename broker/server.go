@@ -167,7 +167,7 @@ func (b *Broker) Publish(to protocol.Recipients, m protocol.Message) (receivers 
 	}
 	t.now = b.flusher.now()
 	t.own = true // written by the flusher, later
-	t.loadOwn(to, &m)
+	t.loadOwn(&to, &m)
 	receivers = t.publishOwn(r)
 	b.flusher.take(t)
 	b.putTurn(t)

@@ -53,7 +53,7 @@ func (t *turn) deliverMember(m *subscription) deliveryResult {
 	if qos == 0 {
 		return t.send(m.session, retain, ids)
 	}
-	o := t.owe12(m.session, pending{ids: ids, group: m.group, qos: qos, retain: retain})
+	o := t.owe12(m.session, &pending{ids: ids, group: m.group, qos: qos, retain: retain})
 	if o >= waits && t.known != nil {
 		t.gave(m.session, m.group.id)
 	}

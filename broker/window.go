@@ -32,7 +32,7 @@ type slot struct {
 }
 
 // add takes an identifier for p; it must not hold 65 535 already.
-func (w *window) add(p pending, state slotState) (id uint16, s *slot) {
+func (w *window) add(p *pending, state slotState) (id uint16, s *slot) {
 	if w.free == 0 {
 		w.slots = append(w.slots, slot{})
 		id = uint16(len(w.slots))
@@ -41,7 +41,8 @@ func (w *window) add(p pending, state slotState) (id uint16, s *slot) {
 		w.unfree(id)
 	}
 	s = &w.slots[id-1]
-	*s = slot{prev: w.last, state: state, pending: p}
+	*s = slot{}
+	s.prev, s.state, s.pending = w.last, state, *p
 	w.link(id)
 	return id, s
 }
