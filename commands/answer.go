@@ -169,7 +169,7 @@ func (r *Router) reply(c *Call, out outcome, now time.Time) bool {
 		c.unwatch()
 	}
 	resp := &c.own.response
-	*resp = c.request.AnswerAt(r.opts.BridgeID, now)
+	c.request.AnswerIn(resp, r.opts.BridgeID, now)
 	resp.Result, resp.Err = out.result, out.err
 	if r.opts.State != nil && c.command != nil && c.command.Effect == Write {
 		resp.Metadata.Revision = r.opts.State.Revision()

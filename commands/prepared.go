@@ -107,12 +107,13 @@ func (r *Router) recall(in *Inbound, c *Call) *plan {
 	if in.Plans == nil || r.lasting == nil {
 		return nil
 	}
-	known, fit := in.Plans.known.Fit(in.Body)
+	var fit protocol.Fit
+	known := in.Plans.known.Fit(in.Body, &fit)
 	if known == nil {
 		return nil
 	}
 	r.metrics.prepared.Inc()
-	c.inner = known.Fill(&c.own.request, fit, c.spare.params)
+	c.inner = known.Fill(&c.own.request, &fit, c.spare.params)
 	c.spare.params = c.own.request.Params
 	return known.Notes
 }

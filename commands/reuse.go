@@ -64,7 +64,8 @@ func (c *Call) Release() {
 	if cap(keep.params) > maxSpareParams {
 		keep.params = nil
 	}
-	*c = Call{spare: keep}
+	*c = Call{} // in place, where a literal with a field would be made elsewhere and copied
+	c.spare = keep
 	calls.Put(c)
 	if free != nil {
 		free()

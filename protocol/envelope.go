@@ -139,16 +139,14 @@ func (e Envelope) ID() string {
 // Answer begins the successful response to a request: its id and trace, the
 // old forms it used as warnings, sent by sender at a time.
 func (r *Request) Answer(sender string, at time.Time) *Response {
-	answer := r.AnswerAt(sender, at)
-	return &answer
+	answer := new(Response)
+	r.AnswerIn(answer, sender, at)
+	return answer
 }
 
-// AnswerAt is [Request.Answer] as a value, for callers that have room for the response.
-func (r *Request) AnswerAt(sender string, at time.Time) Response {
-	return Response{
-		Version:   Version,
-		ID:        r.ID,
-		Timestamp: at.UnixMilli(),
-		Metadata:  Metadata{SenderID: sender, TraceID: r.Metadata.TraceID, Warnings: r.Deprecations},
-	}
+// AnswerIn is [Request.Answer] in an empty response, for callers that have room for one.
+func (r *Request) AnswerIn(answer *Response, sender string, at time.Time) {
+	answer.Version, answer.ID, answer.Timestamp = Version, r.ID, at.UnixMilli()
+	m := &answer.Metadata
+	m.SenderID, m.TraceID, m.Warnings = sender, r.Metadata.TraceID, r.Deprecations
 }

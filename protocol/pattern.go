@@ -116,7 +116,7 @@ func (p *Pattern) cut(e *envelope, limits Limits, body field, depth int) *Patter
 	if int(size)+len(e.data)-int(at) > maxPatternText {
 		return nil
 	}
-	if _, ok := p.Fit(e.data); !ok {
+	if !p.Fit(e.data, new(Fit)) {
 		return nil
 	}
 	return p
@@ -145,7 +145,7 @@ func (v span) fits(h hole) bool {
 
 // Fill makes the request of what fits: it has copies of its parts, of the params in
 // the room if that is large enough. The body is that of its params.
-func (p *Pattern) Fill(r *Request, f Fit, room []byte) (body []byte) {
+func (p *Pattern) Fill(r *Request, f *Fit, room []byte) (body []byte) {
 	*r = p.request
 	t := texts([...][]byte{f.ID, f.Trace, nil, nil})
 	r.ID, r.Metadata.TraceID, r.Timestamp = t[0], t[1], f.Timestamp
@@ -157,29 +157,30 @@ func (p *Pattern) Fill(r *Request, f Fit, room []byte) (body []byte) {
 }
 
 // Fit reads an envelope that fits: [DecodeRequest] or [ViewReply] would read it
-// without an error, and as the pattern's with those parts.
-func (p *Pattern) Fit(data []byte) (f Fit, ok bool) {
+// without an error, and as the pattern's with the parts that are noted in f. Of one that
+// does not fit, some of f may have been set.
+func (p *Pattern) Fit(data []byte, f *Fit) bool {
 	if len(data) > p.maxBytes {
-		return f, false
+		return false
 	}
 	at := 0
 	for i, h := range p.holes {
 		text := p.texts[i]
 		if len(data)-at < len(text) || string(data[at:at+len(text)]) != string(text) {
-			return f, false
+			return false
 		}
 		at += len(text)
 		n := 0
 		switch h {
 		case holeID:
 			if n = fitText(data[at:], MaxIDLength); n <= 0 {
-				return f, false
+				return false
 			}
 			f.ID = data[at : at+n]
 		case holeTrace:
 			n = fitText(data[at:], MaxTraceLength)
 			if n < 0 || n == 0 && p.response {
-				return f, false
+				return false
 			}
 			f.Trace = data[at : at+n]
 		case holeTimestamp:
@@ -187,21 +188,21 @@ func (p *Pattern) Fit(data []byte) (f Fit, ok bool) {
 		case holeTimeout:
 			var ms int64
 			if ms, n = fitWhole(data[at:], MaxTimeout.Milliseconds()); ms == 0 {
-				return f, false
+				return false
 			}
 			f.Timeout = time.Duration(ms) * time.Millisecond
 		case holeBody:
 			if n = p.fitBody(data, at); n < 0 || at+n+p.behind > len(data) {
-				return f, false
+				return false
 			}
 			f.Body, f.Params = data[at:at+n], data[at-p.around:at+n+p.behind]
 		}
 		if n < 0 {
-			return f, false
+			return false
 		}
 		at += n
 	}
-	return f, string(data[at:]) == string(p.texts[len(p.holes)])
+	return string(data[at:]) == string(p.texts[len(p.holes)])
 }
 
 // fitText is the length of the plain ASCII text that the data begin with, -1 if
@@ -233,7 +234,8 @@ func (p *Pattern) fitBody(data []byte, at int) int {
 	if at == len(data) || data[at] != '{' && (!p.response || data[at] == 'n') {
 		return -1
 	}
-	s := scanner{data: data, pos: at, room: p.room}
+	var s scanner // set by fields: a literal would be made elsewhere and copied
+	s.data, s.pos, s.room = data, at, p.room
 	if _, ok := s.value(noScope); !ok {
 		return -1
 	}

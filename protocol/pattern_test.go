@@ -22,8 +22,8 @@ const (
 // DecodeRequest.
 func sameRequest(t *testing.T, p *protocol.Pattern, data []byte, limits protocol.Limits) (fits bool) {
 	t.Helper()
-	f, ok := p.Fit(data)
-	if !ok {
+	var f protocol.Fit
+	if !p.Fit(data, &f) {
 		return false
 	}
 	want, err := protocol.DecodeRequest(data, limits)
@@ -32,7 +32,7 @@ func sameRequest(t *testing.T, p *protocol.Pattern, data []byte, limits protocol
 	}
 	for _, room := range [][]byte{nil, bytes.Repeat([]byte("x"), 5), bytes.Repeat([]byte("x"), 2*len(data))} { // of an earlier request
 		var got protocol.Request
-		body := p.Fill(&got, f, room)
+		body := p.Fill(&got, &f, room)
 		if !reflect.DeepEqual(&got, want) {
 			t.Fatalf("%q\nis read as %+v\nwant       %+v", data, &got, want)
 		}
@@ -46,8 +46,8 @@ func sameRequest(t *testing.T, p *protocol.Pattern, data []byte, limits protocol
 // sameReply asserts the same of a response and ViewReply. p is the pattern of usual.
 func sameReply(t *testing.T, p *protocol.Pattern, usual string, data []byte, limits protocol.Limits) (fits bool) {
 	t.Helper()
-	f, ok := p.Fit(data)
-	if !ok {
+	var f protocol.Fit
+	if !p.Fit(data, &f) {
 		return false
 	}
 	want, err := protocol.ViewReply(data, limits)
@@ -167,7 +167,8 @@ func FuzzPattern(f *testing.F) {
 // refill puts others into the holes of an envelope, one by one and together, and
 // changes one byte.
 func refill(text string, p *protocol.Pattern, id, trace, stamp, body string, at int, by byte, try func([]byte)) {
-	f, _ := p.Fit([]byte(text))
+	var f protocol.Fit
+	p.Fit([]byte(text), &f)
 	all := text
 	for old, new := range map[string]string{
 		`"` + string(f.ID) + `"`: `"` + id + `"`, `"` + string(f.Trace) + `"`: `"` + trace + `"`,
@@ -189,7 +190,7 @@ func BenchmarkFit(b *testing.B) {
 	p := protocol.RequestPattern(invocation, protocol.Limits{}, true)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := p.Fit(invocation); !ok {
+		if !p.Fit(invocation, new(protocol.Fit)) {
 			b.Fatal("does not fit")
 		}
 	}

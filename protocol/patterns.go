@@ -26,8 +26,9 @@ const (
 	fitsPerLesson = 32
 )
 
-// Fit reads an envelope that fits one of the patterns. Known is nil if none does.
-func (p *Patterns[T]) Fit(data []byte) (*Known[T], Fit) {
+// Fit reads an envelope that fits one of the patterns, and notes its parts in fit, which
+// has none yet. Known is nil if none does.
+func (p *Patterns[T]) Fit(data []byte, fit *Fit) *Known[T] {
 	last := p.last.Load()
 	for i := range uint32(maxPatterns) {
 		at := (last + i) % maxPatterns
@@ -35,15 +36,16 @@ func (p *Patterns[T]) Fit(data []byte) (*Known[T], Fit) {
 		if k == nil {
 			continue
 		}
-		if f, ok := k.Fit(data); ok {
+		if k.Fit(data, fit) {
 			p.fits.Add(1)
 			if i > 0 {
 				p.last.Store(at)
 			}
-			return k, f
+			return k
 		}
+		*fit = Fit{}
 	}
-	return nil, Fit{}
+	return nil
 }
 
 // Learns reports whether one more pattern is worth its making: not of a sender

@@ -98,12 +98,13 @@ func (p *preparedInvoke) Begin(ctx context.Context, call *commands.Call, params 
 		v = new(preparedInvocation)
 	}
 	v.invocable, v.service, v.began, v.done = now, p.service, call.Now(), done
-	v.Request = ask.Request{
-		Command: ask.InvokeCommand, Params: now.head.Of(call.RawParams(), params), Call: call,
-		Callee: v, Idempotent: now.capability.repeatable(), Listener: v, Began: v.began,
-	}
+	r := &v.Request
+	*r = ask.Request{} // and set in place: a literal with fields would be made elsewhere and copied
+	r.Command, r.Params = ask.InvokeCommand, now.head.Of(call.RawParams(), params)
+	r.Call, r.Callee, r.Listener = call, v, v
+	r.Idempotent, r.Began = now.capability.repeatable(), v.began
 	if v.reached = p.service.reach(now); v.reached != nil {
-		p.service.asking.Ask(ctx, &v.Request, v.reached.peers[:])
+		p.service.asking.Ask(ctx, r, v.reached.peers[:])
 		return true
 	}
 	var few [4]ask.Peer
@@ -112,7 +113,7 @@ func (p *preparedInvoke) Begin(ctx context.Context, call *commands.Call, params 
 		done(nil, offline(now.skill))
 		return true
 	}
-	p.service.asking.Ask(ctx, &v.Request, peers)
+	p.service.asking.Ask(ctx, r, peers)
 	return true
 }
 

@@ -50,8 +50,8 @@ func (s *Service) answeredAsUsual(agent protocol.AgentID, who *protocol.Principa
 	if replies == nil {
 		return false
 	}
-	known, fit := replies.Fit(payload)
-	if known == nil {
+	var fit protocol.Fit
+	if replies.Fit(payload, &fit) == nil {
 		return false
 	}
 	e := s.exchanges.take(agent, who, fit.ID, correlation)
