@@ -11,7 +11,7 @@ import (
 // parts, for anything else, which the library reads: another member, another form of one,
 // or a fault.
 func (m *message) glance(body []byte) bool {
-	body = bytes.TrimSpace(body)
+	body = bytes.Trim(body, " \t\r\n") // no more than that is white space of JSON
 	if len(body) == 0 || body[0] != '{' || protocol.CheckJSON(body, protocol.Limits{}) != nil {
 		return false
 	}

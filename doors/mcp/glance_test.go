@@ -34,6 +34,8 @@ var glances = map[string]bool{
 	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}`:                                 false,
 	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}{}`:                              false,
 	`[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}]`:                              false,
+	"\f{}":         false,
+	"{}\u00a0":     false,
 	`"tools/call"`: false,
 	``:             false,
 }
