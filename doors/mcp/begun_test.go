@@ -12,9 +12,11 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
+	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/bubble"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant/granttest"
 )
 
 // A lathe does what its argument says, and counts how often it is tried and left.
@@ -152,4 +154,42 @@ func (l *lathe) turned(t *testing.T, how, client string, begins bool) string {
 	leave() // the request is over, its task goes on
 	book.wg.Wait()
 	return a.text
+}
+
+// The library's context of a call in a session is that of the request which opened it.
+func TestACallThatIsBegunInASessionOfTheLibraryEndsWithItsCredential(t *testing.T) {
+	book, grants := newLedger(), new(granttest.Authority)
+	w := newWorld(t, func(o *mcpdoor.Options) { o.Grants, o.Tasks, o.Keeper, o.Hold = grants, book, shelf{book}, time.Hour })
+	begun, left := make(chan struct{}, 1), make(chan struct{}, 1)
+	tool := new(lathe).tool(true)
+	begin := tool.Begin
+	tool.Begin = func(ctx context.Context, x *tools.Execution) (tools.Running, error) {
+		running, err := begin(ctx, x)
+		begun <- struct{}{}
+		return parting{running, left}, err
+	}
+	w.source.add("", tool)
+	c := w.open(t, "ada")
+	c.headers["Accept"] = "application/json;q=0.5, text/event-stream" // not the short way
+	go func() {
+		<-begun
+		grants.End("ada", protocol.Errorf(protocol.CredentialInvalid, "it was revoked"))
+	}()
+	c.send("POST", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"lathe.turn","arguments":{"how":"longer"}}}`)
+	select {
+	case <-left:
+	case <-time.After(bridgetest.Patience):
+		t.Error("the call goes on")
+	}
+}
+
+// A parting is a call that tells that it was left.
+type parting struct {
+	tools.Running
+	left chan<- struct{}
+}
+
+func (p parting) Leave(why error) {
+	p.Running.Leave(why)
+	p.left <- struct{}{}
 }

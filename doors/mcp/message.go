@@ -137,9 +137,11 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 type carrierKey struct{}
 
 // carried is a context that also ends with the door, and with the one that its
-// call came with.
+// call came with. The SDK's does not end with the request that it has the values of, so it
+// is of none.
 func (d *Door) carried(ctx context.Context) (context.Context, func()) {
 	carrier, _ := ctx.Value(carrierKey{}).(context.Context)
+	ctx = context.WithValue(ctx, requestKey{}, (*request)(nil))
 	ctx, cancel := context.WithCancel(ctx)
 	unwatch := context.AfterFunc(d.closing, cancel)
 	if carrier == nil {
