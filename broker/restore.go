@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/internal/fields"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -25,7 +26,12 @@ type restorer struct {
 	owedEver int                      // how often the log says that something is owed for the first time
 	known    []*known                 // publications that may be repeated
 	parser   messageParser
+
+	principals map[string]*protocol.Principal // of the last sessions, by what is stored of them
 }
+
+// mostPrincipals bounds restorer.principals.
+const mostPrincipals = 1024
 
 // A restoredSession is a session while its records are replayed. Each record
 // takes constant time, and what is done takes no more room than what is owed.
@@ -174,17 +180,14 @@ func (r *restorer) session(key string, value []byte) error {
 	if !known {
 		id = key[len(keySession):]
 	}
-	var v storedSession
-	if err := json.Unmarshal(value, &v); err != nil {
+	v, err := r.stored(value)
+	if err != nil {
 		return fmt.Errorf("session %q: %w", id, err)
-	}
-	if v.Principal == nil {
-		return fmt.Errorf("session %q: %w", id, errRecord)
 	}
 	if !known {
 		r.old[SessionID{v.Principal.Home(), id}] = KeyedValue{key, bytes.Clone(value)}
 	}
-	s := r.b.makeStored(id, &v)
+	s := r.b.makeStored(id, v)
 	s.record = sessionRecord{serial: v.Serial, known: true}
 	if v.Will != nil {
 		m, err := parseMessage(v.Will.Message)
@@ -196,6 +199,35 @@ func (r *restorer) session(key string, value []byte) error {
 	r.serial = max(r.serial, v.Serial)
 	r.sessions[v.Serial] = &restoredSession{session: s}
 	return nil
+}
+
+// stored reads the keyed value of a session. Most have the principal of another, which
+// is read and kept once.
+func (r *restorer) stored(value []byte) (*storedSession, error) {
+	var v struct {
+		storedSession
+		Principal json.RawMessage `json:"principal"`
+	}
+	if err := records.Decode(value, &v); err != nil {
+		return nil, err
+	}
+	if v.storedSession.Principal = r.principals[string(v.Principal)]; v.storedSession.Principal != nil {
+		return &v.storedSession, nil
+	}
+	if err := records.Decode(v.Principal, &v.storedSession.Principal); err != nil {
+		return nil, err
+	}
+	if v.storedSession.Principal == nil {
+		return nil, errRecord
+	}
+	if len(r.principals) >= mostPrincipals {
+		clear(r.principals)
+	}
+	if r.principals == nil {
+		r.principals = make(map[string]*protocol.Principal)
+	}
+	r.principals[string(v.Principal)] = v.storedSession.Principal
+	return &v.storedSession, nil
 }
 
 // makeStored makes a session of its keyed value, but for its Will.

@@ -55,6 +55,7 @@ var callScoped = map[string]string{
 	"broker.Client.principal":                    "a connection, which ends with the credential",
 	"broker.Identity.Principal":                  "a client that is being let in",
 	"broker.session.principal":                   "whose session it is; who connects to it is authenticated anew",
+	"broker.restorer.principals":                 "whose the sessions are that are being restored, as in their records; gone once they are",
 	"broker.storedSession.Principal":             "whose session it is; who connects to it is authenticated anew",
 	"broker.storedLastWill.Principal":            "whose Will it is; it is judged anew when it is published",
 	"broker.Refusal.Who":                         "one refusal, told at once",

@@ -14,11 +14,15 @@ import (
 // registry loads.
 var options = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false))
 
+// decoding does not look a record over for faults before it is read, as encoding/json
+// does to leave what it reads into as it was: a record that cannot be read is of no use.
+var decoding = json.JoinOptions(options, jsonv1.ReportErrorsWithLegacySemantics(false))
+
 // Encode writes a record as tables keep it. Equal records have equal encodings.
 func Encode(w io.Writer, v any) error { return json.MarshalWrite(w, v, options) }
 
 // Decode is the inverse of [Encode].
-func Decode(data []byte, v any) error { return json.Unmarshal(data, v, options) }
+func Decode(data []byte, v any) error { return json.Unmarshal(data, v, decoding) }
 
 // Same reports whether a table would keep the same for two records. nil is the
 // same as nil alone.
