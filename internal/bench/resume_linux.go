@@ -38,10 +38,11 @@ func (o GoalsOptions) measureResumption(ctx context.Context) (Report, error) {
 	config.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	for i := range 1 + comingBack {
 		resumed, err := shakeHands(ctx, address, config)
-		switch {
-		case err != nil:
+		if err != nil {
 			result.Err = err.Error()
-		case i > 0 && resumed:
+			break
+		}
+		if i > 0 && resumed {
 			result.Resumed += 100.0 / comingBack
 		}
 	}
@@ -50,7 +51,7 @@ func (o GoalsOptions) measureResumption(ctx context.Context) (Report, error) {
 	}
 	o.progress(fmt.Sprintf("%s: %.0f %% resumed  %s", resumeName, result.Resumed, result.faults()))
 	report.Results = append(report.Results, result)
-	return report, nil
+	return report, ctx.Err()
 }
 
 // shakeHands makes one connection of MQTT over TLS, with which tickets come, and reports

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,7 +69,7 @@ func (o GoalsOptions) measureStarting(ctx context.Context, s stock) (results []R
 		return fail(fmt.Errorf("making it: %w", err))
 	}
 	for range o.Rounds {
-		if b, err = b.again(); err != nil {
+		if b, err = b.again(ctx); err != nil {
 			return fail(err)
 		}
 		if err := o.startAt(ctx, b); err != nil {
@@ -81,7 +82,7 @@ func (o GoalsOptions) measureStarting(ctx context.Context, s stock) (results []R
 			return fail(ctx.Err())
 		}
 		r.Memory = memoryOf(b.pid)
-		if r.Heap, err = liveHeap(b); err == nil {
+		if r.Heap, err = liveHeap(ctx, b); err == nil {
 			err = s.check(ctx, b)
 		}
 		if err != nil {
@@ -110,12 +111,8 @@ func (o GoalsOptions) startAt(ctx context.Context, b *process) (err error) {
 	if err := b.start(argv, false); err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+web.String()+"/readyz", nil)
-	if err != nil {
-		return err
-	}
 	err = b.await(ctx, func() error {
-		answer, err := http.DefaultClient.Do(request)
+		answer, err := get(ctx, web, "/readyz")
 		if err != nil {
 			return err
 		}
@@ -133,12 +130,12 @@ func (o GoalsOptions) startAt(ctx context.Context, b *process) (err error) {
 
 // liveHeap is the part of a bridge's heap that the last collection has found in use, by
 // the metrics of the bridge: the heap may grow beyond it by gogc percent until the next.
-func liveHeap(b *process) (int64, error) {
+func liveHeap(ctx context.Context, b *process) (int64, error) {
 	web, err := webAddress(b.dir)
 	if err != nil {
 		return 0, err
 	}
-	answer, err := http.Get("http://" + web.String() + "/metrics")
+	answer, err := get(ctx, web, "/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -161,15 +158,28 @@ func liveHeap(b *process) (int64, error) {
 	return int64(next * 100 / (100 + gogc)), lines.Err()
 }
 
+// inquirer asks a bridge that may hang.
+var inquirer = http.Client{Timeout: 10 * time.Second}
+
+func get(ctx context.Context, web netip.AddrPort, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+web.String()+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return inquirer.Do(request)
+}
+
 // again ends a process as an operator does, and returns one that is not started, in the
 // same folder.
-func (b *process) again() (*process, error) {
+func (b *process) again(ctx context.Context) (*process, error) {
 	if err := syscall.Kill(b.pid, syscall.SIGTERM); err != nil {
 		return b, err
 	}
 	select {
 	case <-b.exited:
 		return &process{output: &tail{}, dir: b.dir, exited: make(chan struct{})}, nil
+	case <-ctx.Done(): // whoever waits does not want to any more
+		return b, ctx.Err()
 	case <-time.After(endTime):
 		return b, fmt.Errorf("it has not ended within %s", endTime)
 	}
