@@ -102,8 +102,9 @@ type Options struct {
 	// asked in each turn of a reader.
 	Awaiting func() int
 
-	checkpointAfter int     // bytes of journal log; tests make it small
-	adopter         *Broker // see [Broker.Adopt]; nil for a broker of its own
+	checkpointAfter int           // bytes of journal log; tests make it small
+	linger          time.Duration // see lingerTime; tests make it long
+	adopter         *Broker       // see [Broker.Adopt]; nil for a broker of its own
 }
 
 // Limits bound what clients may take. Zero fields get the defaults named.
@@ -192,6 +193,9 @@ func (o Options) check() (Options, error) {
 	}
 	if o.checkpointAfter == 0 {
 		o.checkpointAfter = checkpointAfter
+	}
+	if o.linger == 0 {
+		o.linger = lingerTime
 	}
 	o.Limits = o.Limits.withDefaults()
 	return o, nil

@@ -93,7 +93,7 @@ func TestAClientThatIsRefusedMaySayMoreBeforeItHears(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNode(t, readers)
+			n := newNode(t, readers, func(o *Options) { o.linger = patience })
 			p := n.dial(packet.V5)
 			c := packet.Connect{Version: 5, CleanStart: true, ClientID: []byte("a")}
 			as("ann")(&c)

@@ -170,7 +170,7 @@ func (b *Broker) patrol(t *turn) {
 		switch phase := c.phase.Load(); {
 		case gone:
 		case closed:
-			if t.now-since > int64(lingerTime) {
+			if t.now-since > int64(b.options.linger) {
 				c.abort()
 			}
 		case phase == phaseNew || phase == phaseAuth:
